@@ -1,0 +1,161 @@
+"""Model configuration -> (policy, tokenizer), and back to a Hugging Face folder.
+
+A new kind of policy is one branch in folders.py; everything here works for any causal LM of transformers.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
+
+from grpo.errors import UserError
+from grpo.models.folders import locate
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from grpo.config.schema import ModelConfig
+
+CHECKPOINTING_FROM = 1_000_000_000  # parameters; below, activations are small and recomputing them only costs time
+
+
+def load_policy(config: ModelConfig, device: torch.device | str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The policy, trainable, on `device`, without dropout and in eval() mode, and its tokenizer."""
+    device = torch.device(device)
+    model = _load_model(config, device)
+    tokenizer = load_tokenizer(config)
+    checkpointing = config.gradient_checkpointing
+    if checkpointing == "auto":
+        checkpointing = device.type != "cpu" and model.num_parameters() >= CHECKPOINTING_FROM
+    if checkpointing:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    return model, tokenizer
+
+
+def load_reference(config: ModelConfig, device: torch.device | str) -> PreTrainedModel:
+    """The base weights, frozen: π_ref. Loaded from the source again, so a resumed run keeps the original reference."""
+    return _load_model(config, torch.device(device)).requires_grad_(False)
+
+
+def load_tokenizer(config: ModelConfig) -> PreTrainedTokenizerBase:
+    """The tokenizer; `config.chat_template` (a file) replaces its template; a missing pad token becomes EOS."""
+    source = locate(config)
+    with _sentence("model.path", source):
+        tokenizer = AutoTokenizer.from_pretrained(source)
+    if config.chat_template is not None:
+        file = Path(config.chat_template).expanduser()
+        if not file.is_file():
+            raise UserError(f"model.chat_template   there is no file {file}; give a Jinja chat template")
+        tokenizer.chat_template = file.read_text(encoding="utf-8")
+    if tokenizer.pad_token_id is None:
+        # pad == eos is legal here: masks come from lengths, never from ids.
+        if tokenizer.eos_token is None:
+            raise UserError(
+                f"model.path   the tokenizer of {source} has neither a pad nor an EOS token; set one and save it"
+            )
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
+    """All ids that end a completion: those of the generation config (one or many), the config and the tokenizer, sorted."""
+    found: set[int] = set()
+    for ids in (getattr(model.generation_config, "eos_token_id", None), tokenizer.eos_token_id):
+        found.update(ids if isinstance(ids, (list, tuple)) else [] if ids is None else [ids])
+    if not found:
+        raise UserError(
+            "model.path   neither the generation config nor the tokenizer names an EOS token; completions would never end"
+        )
+    return tuple(sorted(found))
+
+
+def context_length(model: PreTrainedModel) -> int | None:
+    """Positions the model was made for, prompt and completion together; None where the config does not say."""
+    return getattr(model.config.get_text_config(), "max_position_embeddings", None)
+
+
+@contextmanager
+def training_mode(model: PreTrainedModel) -> Iterator[None]:
+    """train() while gradient checkpointing is on, because transformers ignores it in eval(); dropout is off in both."""
+    was = model.training
+    model.train(model.is_gradient_checkpointing)
+    try:
+        yield
+    finally:
+        model.train(was)
+
+
+def export(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> Path:
+    """Write a folder that transformers and vLLM load; the old one stays until the new one is complete."""
+    folder = Path(folder)
+    part = folder.with_name(folder.name + ".tmp")
+    shutil.rmtree(part, ignore_errors=True)
+    with _quiet():
+        try:
+            model.save_pretrained(part)
+        except ValueError:
+            # Some published generation configs set a temperature but not do_sample: loading accepts, saving refuses.
+            assert model.generation_config is not None
+            model.generation_config.do_sample = True
+            model.save_pretrained(part)
+    tokenizer.save_pretrained(str(part))
+    shutil.rmtree(folder, ignore_errors=True)
+    part.rename(folder)
+    return folder
+
+
+def pick_dtype(name: str, device: torch.device) -> torch.dtype:
+    """`auto` is float32 on the CPU and bfloat16 on an accelerator."""
+    if name == "auto":
+        name = "float32" if device.type == "cpu" else "bfloat16"
+    return getattr(torch, name)
+
+
+def _load_model(config: ModelConfig, device: torch.device) -> PreTrainedModel:
+    source = locate(config)
+    attention = "sdpa" if config.attn_implementation == "auto" else config.attn_implementation
+    with _sentence("model.path", source), _quiet():
+        model: Any = AutoModelForCausalLM.from_pretrained(
+            source, dtype=pick_dtype(config.dtype, device), attn_implementation=attention
+        )
+    _remove_dropout(model)
+    return model.to(device).eval()
+
+
+def _remove_dropout(model: torch.nn.Module) -> None:
+    """Dropout makes log π differ from log μ and between two passes: every rate becomes 0, in train() too."""
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+        for name in ("attention_dropout", "dropout"):
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, 0.0)
+
+
+@contextmanager
+def _sentence(key: str, source: str) -> Iterator[None]:
+    """transformers' errors in one sentence; the cause stays attached for a traceback."""
+    try:
+        yield
+    except (OSError, ValueError, ImportError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{key}   transformers cannot load {source}: {reason[:300]}") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No bars of transformers between the lines of ours."""
+    was = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if was:
+            transformers_logging.enable_progress_bar()
