@@ -1,0 +1,64 @@
+"""Filters: which groups are worth a step, and which completions of a group enter the loss.
+
+`keep(scores)`  group id -> worth keeping; a filter that `resamples` is refilled until the step is full
+`rows(scores)`  [B] bool, completions that may enter the loss
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grpo.algorithm.part import STRICT, moments, varies
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from grpo.data import Scores
+
+
+@dataclass(frozen=True, config=STRICT)
+class NoFilter:
+    """Every group and every scored completion counts."""
+
+    resamples = False
+
+    def keep(self, scores: Scores) -> dict[int, bool]:
+        return dict.fromkeys(scores.groups.tolist(), True)
+
+    def rows(self, scores: Scores) -> Tensor:
+        return scores.scored
+
+    def __repr__(self) -> str:
+        return "no filter"
+
+
+@dataclass(frozen=True, config=STRICT)
+class MixedGroups:
+    """Keep groups with 0 < #right < G, draw new prompts for the others
+
+    Dynamic sampling, DAPO, arXiv:2503.14476 eq. 11 (by accuracy). By reward it is the chapter's "groups whose rewards are
+    all equal", which keeps an all-wrong group as soon as a length punishment makes its rewards differ.
+    """
+
+    resamples = True
+
+    by: Literal["accuracy", "reward"] = "accuracy"
+    """what has to differ within a group: right or wrong, or the total reward with all shaping"""
+    max_rounds: Annotated[int, Field(ge=1)] = 10
+    """rounds of sampling per step, the first included"""
+    when_exhausted: Literal["train", "skip", "stop"] = "train"
+    """after max_rounds without enough groups: train on those there are, skip the step, or stop the run"""
+
+    def keep(self, scores: Scores) -> dict[int, bool]:
+        values = scores.accuracy if self.by == "accuracy" else scores.total
+        mean, sigma, _ = moments(values, scores.groups, ~values.isnan())
+        return dict(zip(scores.groups.tolist(), varies(sigma, mean).tolist(), strict=True))
+
+    def rows(self, scores: Scores) -> Tensor:
+        return scores.scored
+
+    def __repr__(self) -> str:
+        return f"mixed_groups(by {self.by}, ≤ {self.max_rounds} rounds, then {self.when_exhausted})"

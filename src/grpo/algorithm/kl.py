@@ -1,0 +1,100 @@
+"""KL penalties against the reference policy: an estimate per token, [B, T], with gradient
+
+d = log π_ref − log π. The estimators share their mean under samples of π, E[k1] = E[k3] = KL(π‖π_ref), but in the loss
+their *gradients* differ: k1's has mean zero, k2's is the reverse KL's, k3's the forward KL's (each in expectation, on-policy).
+In the reward they are detached, and k1 is the one whose policy gradient is the reverse KL's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grpo.algorithm.part import STRICT, bounded, needed, number
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from grpo.data import Tokens
+
+Place = Literal["loss", "reward"]
+
+
+def reference_gap(tokens: Tokens) -> Tensor:
+    """d = log π_ref − log π, clamped to ±20, [B, T]."""
+    return bounded(needed(tokens.logp_ref, "logp_ref", "kl") - tokens.logp)
+
+
+@dataclass(frozen=True, config=STRICT)
+class NoKL:
+    """No penalty, and no reference model is loaded."""
+
+    coef = 0.0
+    place = "loss"
+
+    def __call__(self, tokens: Tokens) -> Tensor:
+        return tokens.logp.new_zeros(tokens.logp.shape)
+
+    def __repr__(self) -> str:
+        return "no KL"
+
+
+@dataclass(frozen=True, config=STRICT)
+class K1:
+    """k1 = log π − log π_ref; unbiased, of either sign
+
+    In the loss its gradient ∇log π has mean zero under π: noise, no penalty. Put it in the reward.
+    Schulman, "Approximating KL divergence" (2020). logp, logp_ref [B, T] -> [B, T]
+    """
+
+    coef: Annotated[float, Field(ge=0.0)] = 0.04
+    """β, per token; 0 loads no reference model"""
+    place: Place = "loss"
+    """loss: β·k per token beside J; reward: −β·Σ_t k, detached, before the advantages"""
+
+    def __call__(self, tokens: Tokens) -> Tensor:
+        return -reference_gap(tokens)
+
+    def __repr__(self) -> str:
+        return f"{number(self.coef)}·k1 in the {self.place}"
+
+
+@dataclass(frozen=True, config=STRICT)
+class K2:
+    """k2 = ½ (log π − log π_ref)²; biased value, gradient (log π − log π_ref)·∇log π of the reverse KL
+
+    Schulman (2020). logp, logp_ref [B, T] -> [B, T]
+    """
+
+    coef: Annotated[float, Field(ge=0.0)] = 0.04
+    """β, per token; 0 loads no reference model"""
+    place: Place = "loss"
+    """loss: β·k per token beside J; reward: −β·Σ_t k, detached, before the advantages"""
+
+    def __call__(self, tokens: Tokens) -> Tensor:
+        return 0.5 * reference_gap(tokens).square()
+
+    def __repr__(self) -> str:
+        return f"{number(self.coef)}·k2 in the {self.place}"
+
+
+@dataclass(frozen=True, config=STRICT)
+class K3:
+    """k3 = exp(d) − d − 1, d = log π_ref − log π; unbiased and never negative, gradient (1 − exp d)·∇log π
+
+    GRPO, arXiv:2402.03300 eq. 4. logp, logp_ref [B, T] -> [B, T]
+    """
+
+    coef: Annotated[float, Field(ge=0.0)] = 0.04
+    """β, per token (GRPO 0.04, DeepSeek-R1 0.001); 0 loads no reference model"""
+    place: Place = "loss"
+    """loss: β·k per token beside J; reward: −β·Σ_t k, detached, before the advantages"""
+
+    def __call__(self, tokens: Tokens) -> Tensor:
+        d = reference_gap(tokens)
+        return d.expm1() - d  # exp(d) − d − 1 is all rounding below |d| = 1e-8
+
+    def __repr__(self) -> str:
+        return f"{number(self.coef)}·k3 in the {self.place}"
