@@ -1,0 +1,96 @@
+"""status.json: where a run stands, and whether its process still lives."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from grpo.runs.atomic import read_json, write_json
+
+State = Literal["running", "done", "failed", "stopped"]
+STATUS_FILE = "status.json"
+
+
+def now() -> str:
+    """This moment, ISO 8601 in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def birth(pid: int) -> int | None:
+    """Clock ticks between boot and the start of process `pid`; None where /proc does not say.
+
+    A process id alone is not a process: after a reboot, and in every fresh container, the same small ids return.
+    """
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    return int(text.rpartition(")")[2].split()[19])  # field 22; the name (field 2) may hold spaces and brackets
+
+
+@dataclass(frozen=True)
+class Status:
+    """The content of status.json."""
+
+    status: State
+    step: int = 0
+    """Last finished step."""
+    started: str = ""
+    """ISO 8601, UTC: when the run first started."""
+    updated: str = ""
+    """ISO 8601, UTC: when this file was written."""
+    pid: int = 0
+    host: str = ""
+    birth: int | None = None
+    """Clock ticks from boot to the start of `pid`."""
+    error: str | None = None
+    """The sentence that ended a failed run."""
+    reason: str | None = None
+    """Why the run ended: "all steps done", "SIGTERM", "budget", ..."""
+
+    @classmethod
+    def of_this_process(cls, status: State, *, step: int = 0, started: str | None = None) -> Status:
+        """A status that names this process."""
+        pid = os.getpid()
+        return cls(status, step, started or now(), now(), pid, socket.gethostname(), birth(pid))
+
+    @property
+    def alive(self) -> bool:
+        """True if the process that wrote this status still runs on this machine and is not this process.
+
+        On another machine nobody can look; False there, so that a preempted job may go on elsewhere.
+        """
+        if self.status != "running" or self.pid <= 0 or self.host != socket.gethostname() or self.pid == os.getpid():
+            return False
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            pass  # somebody else's process: it exists
+        return self.birth is None or birth(self.pid) in (None, self.birth)
+
+    def now(
+        self, status: State, *, step: int | None = None, error: str | None = None, reason: str | None = None
+    ) -> Status:
+        """The same run a little later."""
+        step = self.step if step is None else step
+        return replace(self, status=status, step=step, updated=now(), error=error, reason=reason)
+
+
+def write_status(folder: Path, status: Status) -> None:
+    """Write status.json atomically."""
+    write_json(folder / STATUS_FILE, {"v": 1, **asdict(status)})
+
+
+def read_status(folder: Path) -> Status | None:
+    """The status of a run folder; None where there is none or it cannot be read."""
+    value = read_json(folder / STATUS_FILE)
+    if value is None or value.get("status") not in ("running", "done", "failed", "stopped"):
+        return None
+    known = {field.name for field in fields(Status)}
+    return Status(**{name: content for name, content in value.items() if name in known})
