@@ -1,0 +1,1 @@
+"""Measuring a policy: the statistics, and one evaluation of a split."""

@@ -1,0 +1,221 @@
+"""Weights & Biases through Lightning's WandbLogger.
+
+The rest of the program only records; what W&B needs beyond numbers (modes, ids, tables, endings) is here.
+"""
+
+from __future__ import annotations
+
+import logging
+import netrc
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlparse
+
+from grpo.errors import UserError
+
+if TYPE_CHECKING:
+    from lightning.pytorch.loggers import Logger, WandbLogger
+
+log = logging.getLogger(__name__)
+
+TABLE_ROWS = 64  # completions per table; samples.jsonl has all of them
+
+
+def has_key() -> bool:
+    """True if W&B would find a key without asking: WANDB_API_KEY, an identity token, or the netrc file."""
+    if os.environ.get("WANDB_API_KEY") or os.environ.get("WANDB_IDENTITY_TOKEN_FILE"):
+        return True
+    host = urlparse(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname or ""
+    candidates = [os.environ.get("NETRC"), Path.home() / ".netrc", Path.home() / "_netrc"]
+    for file in (Path(c) for c in candidates if c):
+        try:
+            if file.exists() and netrc.netrc(file).authenticators(host):
+                return True
+        except (OSError, netrc.NetrcParseError):
+            continue
+    return False
+
+
+def choose_mode(mode: str) -> str:
+    """online, offline or disabled. auto obeys WANDB_MODE, else is online where there is a key and offline elsewhere."""
+    if mode == "auto":
+        wish = os.environ.get("WANDB_MODE", "").lower()
+        mode = {"dryrun": "offline", "run": "online"}.get(wish, wish) or ("online" if has_key() else "offline")
+        if mode == "online" and not has_key():
+            raise UserError("WANDB_MODE   online needs a W&B key; run `wandb login`, or unset WANDB_MODE")
+    elif mode == "online" and not has_key():
+        raise UserError("logger.mode   online needs a W&B key; run `wandb login`, or choose logger.mode=offline")
+    if mode not in ("online", "offline", "disabled"):
+        raise UserError(f"WANDB_MODE   {mode} is unknown; use online, offline or disabled")
+    return mode
+
+
+def make_logger(
+    config: Any,
+    folder: Path,
+    *,
+    name: str,
+    group: str | None,
+    job_type: str,
+    tags: Sequence[str],
+    resolved: Mapping[str, Any],
+) -> WandbLogger | None:
+    """The run's logger, already started, or None for logger=none.
+
+    config is the `logger` node (kind, project, entity, mode, tags); group the sweep, job_type the algorithm, resolved
+    the composed configuration as plain types. The run's id is drawn once and kept in the folder, so that a run that is
+    resumed finds itself again and two runs never share one.
+    """
+    if config.kind == "none":
+        return None
+    mode = choose_mode(config.mode)
+    import wandb
+    from lightning.pytorch.loggers import WandbLogger
+
+    if wandb.run is not None:  # WandbLogger would silently write into it
+        raise RuntimeError(f"W&B run {wandb.run.id} is still open in this process; finish it before starting another")
+    logger = WandbLogger(
+        name=name,
+        save_dir=folder,
+        id=_run_id(folder),
+        project=config.project,
+        entity=config.entity,
+        group=group,
+        job_type=job_type,
+        tags=[*dict.fromkeys([*config.tags, *tags])],
+        config=dict(resolved),
+        mode=mode,  # not offline=True: that sets WANDB_MODE for every later run of this process
+        settings=wandb.Settings(console="off", silent=True, init_timeout=60),
+    )
+    _start(logger, config.mode)
+    return logger
+
+
+def _start(logger: WandbLogger, wish: str) -> None:
+    """Open the run; where online was only assumed (auto) and W&B cannot be reached, go on offline."""
+    import wandb
+
+    try:
+        run = logger.experiment
+    except wandb.Error as error:
+        if wish != "auto":
+            raise UserError(f"logger.mode   W&B cannot be reached ({error}); choose logger.mode=offline") from error
+        log.warning("W&B cannot be reached (%s); recording offline", error)
+        logger._wandb_init["mode"] = "offline"
+        run = logger.experiment
+    run.define_metric("train/step")
+    run.define_metric("*", step_metric="train/step", step_sync=True)
+    log.info(describe(logger))
+
+
+def _run_id(folder: Path) -> str:
+    """The id in <folder>/wandb_id.txt, drawn if there is none yet."""
+    file = folder / "wandb_id.txt"
+    if not file.exists():
+        file.write_text(secrets.token_hex(6) + "\n")
+    return file.read_text().strip()
+
+
+def describe(logger: Logger | None) -> str:
+    """One line for the start table: where the W&B run is, or how to upload it."""
+    if logger is None or not is_wandb(logger):
+        return "W&B off"
+    run = logger.experiment  # pyright: ignore[reportAttributeAccessIssue]
+    if run.disabled:
+        return "W&B disabled (WANDB_MODE)"
+    if run.offline:
+        why = "" if has_key() else " (no key)"
+        return f"W&B offline{why}: wandb sync {_relative(Path(run.dir).parent)}"
+    return f"W&B online: {run.url}"
+
+
+def _relative(path: Path) -> Path:
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def is_wandb(logger: Logger) -> bool:
+    """True for Lightning's WandbLogger."""
+    return hasattr(logger, "log_table")
+
+
+def last_step(logger: Logger) -> float:
+    """The last step that a resumed online run holds; −1 for a new run, and for an offline part, which starts empty.
+
+    Offline, the next part therefore holds the whole history: uploading it replaces the earlier part of the same id,
+    and uploading only the last is enough.
+    """
+    if not is_wandb(logger):
+        return -1.0
+    run = logger.experiment  # pyright: ignore[reportAttributeAccessIssue]
+    return float(run.summary.get("train/step", -1)) if run.resumed and not run.offline else -1.0
+
+
+def log_samples(logger: Logger, step: int, rows: Sequence[Mapping[str, Any]]) -> None:
+    """A table of completions under a key of its own step, so that later ones do not hide it."""
+    if not is_wandb(logger):
+        return
+    names = list(dict.fromkeys(name for row in rows for name in row["rewards"]))
+    columns = [
+        "prompt_id",
+        "group",
+        "sample",
+        "prompt",
+        "completion",
+        "tokens",
+        "finish",
+        "advantage",
+        "weight",
+        *names,
+    ]
+    data = [
+        [
+            *(row[key] for key in ("prompt_id", "group", "sample")),
+            _printable(row["prompt"]),
+            _printable(row["completion"]),
+            len(row["token_ids"]),
+            row["finish"],
+            _number(row["advantage"]),
+            _mean(row["weight"]),
+            *(_number(row["rewards"].get(name)) for name in names),
+        ]
+        for row in rows[:TABLE_ROWS]
+    ]
+    import wandb
+
+    table = wandb.Table(columns=[*columns, *names], data=data)
+    logger.log_metrics({f"samples/step_{step:05d}": table, "train/step": step}, step=step)  # pyright: ignore
+
+
+def finish(logger: Logger, status: str, summary: Mapping[str, Any], curves: Path) -> None:
+    """Upload the curves and the summary and end the run; any status but done and stopped marks it as failed."""
+    if not is_wandb(logger):
+        logger.finalize("success" if status in ("done", "stopped") else "failed")
+        return
+    import wandb
+
+    run = logger.experiment  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        if curves.exists():
+            run.log({"curves": wandb.Image(str(curves))})
+        run.summary.update({"status": status, **{name: _number(value) for name, value in summary.items()}})
+    finally:  # or the next job of this process would write into this run
+        run.finish(exit_code=0 if status in ("done", "stopped") else 1)
+
+
+def _printable(text: str) -> str:
+    """Lone surrogates cannot be sent as UTF-8."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _number(value: Any) -> Any:
+    """Scalars of numpy and torch as plain numbers."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def _mean(weights: Any) -> float | None:
+    """Mean of a completion's token weights."""
+    numbers = [float(w) for w in weights if w is not None] if weights is not None else []
+    return sum(numbers) / len(numbers) if numbers else None
