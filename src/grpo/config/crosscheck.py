@@ -1,0 +1,149 @@
+"""Rules between fields: what each of them allows alone, but not together. Mistakes first, then warnings."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Set
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from grpo.config.sentences import any_of
+from grpo.errors import Mistake
+
+if TYPE_CHECKING:
+    from grpo.config.schema import RunConfig
+
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+
+
+def mistakes(config: RunConfig, given: Set[str] = frozenset()) -> list[Mistake]:
+    """Everything that is wrong between the fields of a configuration whose fields are right."""
+    rules = (_minibatches, _two_grpo, _truncated_sampling, _schedule, _reward, _rollout, _model, _folders)
+    return [Mistake(key, text) for rule in rules for key, text in rule(config)]
+
+
+def warnings(config: RunConfig) -> list[str]:
+    """What works, but not as one may think; shown once, at start."""
+    found = []
+    if truncating := _truncating(config):
+        found.append(
+            f"{any_of(truncating, 'and')}: completions come from a truncated distribution, log π from the whole one; "
+            "with ratios against log π_old this is a mild, usual bias"
+        )
+    if config.trainer.precision == "bf16-mixed" and config.model.dtype not in ("auto", "float32"):
+        found.append(f"trainer.precision=bf16-mixed does nothing for weights in {config.model.dtype}")
+    return found
+
+
+def _minibatches(config: RunConfig) -> Iterator[tuple[str, str]]:
+    prompts, parts = config.prompts_per_step, config.updates.minibatches
+    if prompts % parts:
+        valid = any_of([str(n) for n in range(1, prompts + 1) if prompts % n == 0])
+        yield (
+            "updates.minibatches",
+            f"{parts} minibatches do not divide the {prompts} prompts of a step "
+            f"(a minibatch is whole groups); use {valid}",
+        )
+
+
+def _two_grpo(config: RunConfig) -> Iterator[tuple[str, str]]:
+    if config.algorithm.rsplit("/", 1)[-1] == "two_grpo" and config.group_size != 2:
+        g, name = config.group_size, config.algorithm
+        yield (
+            "group_size",
+            f"{name} is GRPO with two completions per prompt; "
+            f"drop group_size={g}, or drop +algo={name} to train GRPO with {g}",
+        )
+
+
+def _truncating(config: RunConfig) -> list[str]:
+    sampling = config.sampling
+    off = {"top_p": 1.0, "top_k": 0, "min_p": 0.0}
+    return [f"sampling.{k}={getattr(sampling, k):g}" for k, v in off.items() if getattr(sampling, k) != v]
+
+
+def _truncated_sampling(config: RunConfig) -> Iterator[tuple[str, str]]:
+    readers = []
+    if getattr(config.correction, "needs_rollout_logp", True):
+        readers.append(f"correction={config.choices.get('correction', 'none')} (use correction=none)")
+    if getattr(config.ratio, "anchor", "old") == "rollout":
+        readers.append("ratio.anchor=rollout (use ratio.anchor=old)")
+    for setting in _truncating(config) if readers else ():
+        key, value = setting.split("=")
+        off = "0" if key != "sampling.top_p" else "1"
+        yield (
+            key,
+            f"{value} makes log μ another distribution's than log π, and it is read by {any_of(readers, 'and')}; "
+            f"or sample with {key}={off}",
+        )
+
+
+def _schedule(config: RunConfig) -> Iterator[tuple[str, str]]:
+    if config.schedule.kind == "constant":
+        return
+    known = config.max_steps is not None or config.data.passes is not None
+    if config.schedule.unit == "tokens" and config.budget.generated_tokens is None:
+        yield "schedule.unit", f"a {config.schedule.kind} schedule in tokens needs budget.generated_tokens"
+    if config.schedule.unit == "steps" and not known:
+        yield (
+            "schedule.unit",
+            f"a {config.schedule.kind} schedule in steps needs max_steps or data.passes; use schedule.unit=tokens",
+        )
+    if config.schedule.unit == "steps" and config.max_steps and config.schedule.warmup_steps >= config.max_steps:
+        warm = config.schedule.warmup_steps
+        yield "schedule.warmup_steps", f"{warm} steps of warm-up leave none of the {config.max_steps} for the decay"
+
+
+def _reward(config: RunConfig) -> Iterator[tuple[str, str]]:
+    names = list(config.reward.functions)
+    if config.reward.accuracy is not None and config.reward.accuracy not in names:
+        yield "reward.accuracy", f"there is no reward function {config.reward.accuracy}; use {any_of(names)}"
+    if all(weight == 0 for weight in config.reward.weights.values()):
+        yield "reward.functions", "every weight is 0, so nothing is rewarded"
+
+
+def _rollout(config: RunConfig) -> Iterator[tuple[str, str]]:
+    rollout = config.rollout
+    if rollout.kind == "replay":
+        if rollout.path is None:
+            yield "rollout.path", "say which run to replay: a folder with rollouts/, written with save_rollouts=true"
+        elif not Path(rollout.path).is_dir():
+            yield "rollout.path", f"there is no folder {rollout.path}"
+        if rollout.lag:
+            yield "rollout.lag", "recorded completions have no engine that could lag; use rollout.lag=0"
+    elif rollout.path is not None:
+        yield "rollout.path", f"is read by rollout=replay only, not by rollout={rollout.kind}"
+
+
+def _model(config: RunConfig) -> Iterator[tuple[str, str]]:
+    model = config.model
+    if model.chat_template is not None and not Path(model.chat_template).is_file():
+        yield "model.chat_template", f"there is no file {model.chat_template}"
+    if model.path is None:
+        if model.kind == "hf":
+            yield "model.path", "say which model: a folder, or a hub id such as Qwen/Qwen2.5-0.5B-Instruct"
+        return
+    folder = Path(model.path).expanduser()
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            yield "model.path", f"{model.path} has no config.json, so it is no model folder of transformers"
+    elif model.kind == "smollm2":
+        yield "model.path", f"there is no folder {model.path}; run `make smollm2` once, which puts the model there"
+    elif model.kind == "tiny" or not HUB_ID.fullmatch(model.path):
+        yield "model.path", f"there is no folder {model.path}; give an existing one, or a hub id such as org/name"
+
+
+def _folders(config: RunConfig) -> Iterator[tuple[str, str]]:
+    for key, folder in (("output_dir", config.output_dir), ("sweep", config.sweep)):
+        if folder is None:
+            continue
+        place = Path(folder).expanduser().absolute()
+        while not place.exists() and place != place.parent:
+            place = place.parent
+        if not place.is_dir():
+            yield key, f"cannot write to {folder}: {place} is a file; choose another folder"
+        elif not os.access(place, os.W_OK | os.X_OK):
+            yield key, f"cannot write to {folder}: no permission in {place}; choose another folder"
+    if config.resume not in ("never", "auto") and not Path(config.resume).exists():
+        yield "resume", f"there is no run or checkpoint {config.resume}; use never, auto or an existing folder"
