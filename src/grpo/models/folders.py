@@ -1,4 +1,4 @@
-"""Where a policy lives: embedded, converted by `make smollm2`, in a folder of the user's, or on the hub (no heavy import)."""
+"""Where a policy lives: embedded, converted by `make smollm2`, in the user's folder, or on the hub. Nothing heavy."""
 
 from __future__ import annotations
 

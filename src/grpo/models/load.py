@@ -28,12 +28,11 @@ CHECKPOINTING_FROM = 1_000_000_000  # parameters; below, activations are small a
 
 def load_policy(config: ModelConfig, device: torch.device | str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The policy, trainable, on `device`, without dropout and in eval() mode, and its tokenizer."""
-    device = torch.device(device)
-    model = _load_model(config, device)
+    model = _load_model(config, torch.device(device))
     tokenizer = load_tokenizer(config)
     checkpointing = config.gradient_checkpointing
     if checkpointing == "auto":
-        checkpointing = device.type != "cpu" and model.num_parameters() >= CHECKPOINTING_FROM
+        checkpointing = model.device.type != "cpu" and model.num_parameters() >= CHECKPOINTING_FROM
     if checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     return model, tokenizer
@@ -65,13 +64,13 @@ def load_tokenizer(config: ModelConfig) -> PreTrainedTokenizerBase:
 
 
 def eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
-    """All ids that end a completion: those of the generation config (one or many), the config and the tokenizer, sorted."""
-    found: set[int] = set()
+    """All ids that end a completion, sorted: those of the generation config (one or many) and the tokenizer's."""
+    found: set[Any] = set()
     for ids in (getattr(model.generation_config, "eos_token_id", None), tokenizer.eos_token_id):
         found.update(ids if isinstance(ids, (list, tuple)) else [] if ids is None else [ids])
     if not found:
         raise UserError(
-            "model.path   neither the generation config nor the tokenizer names an EOS token; completions would never end"
+            "model.path   no EOS token in the generation config or the tokenizer: completions would never end"
         )
     return tuple(sorted(found))
 

@@ -1,0 +1,16 @@
+"""What a completion is paid.
+
+A reward is a callable of the ecosystem's interface, so functions written for TRL work here:
+
+    f(prompts, completions, **columns) -> list[float | None]        None = does not apply to this sample
+
+prompts and completions are strings for plain tasks and message lists for chat tasks; columns are the data set's other
+columns by name, lists of the same length ("answer" is the right answer).
+
+    extract.py  where the answer stands in a completion, and numbers compared exactly
+    exact.py    1 for the right answer, 0 otherwise
+    scoring.py  Scorer: calls every function, checks what it returns, makes Scores
+
+Your own: reward.functions.<name>={_target_: my_module.my_function, weight: 0.5, <numbers>}; a class of `_target_` is
+instantiated, a function gets its numbers as keywords. Nothing heavy is imported here.
+"""

@@ -1,0 +1,67 @@
+"""What a task offers: questions by (split, index), and how their answers are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, get_args
+
+from grpo.tasks.order import uniform
+
+Split = Literal["train", "validation", "test"]
+SPLITS: tuple[Split, ...] = get_args(Split)
+Extract = Literal["boxed", "last_number", "boxed_or_last_number"]
+"""Where the answer stands in a completion; see rewards/extract.py."""
+
+SHARES: dict[Split, float] = {"train": 0.65, "validation": 0.10, "test": 0.25}
+"""Of all problems. The test pool is large, so that each seed can draw its own test set from it."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One row of a task. `columns` reach the reward functions by name; "answer" is the right answer."""
+
+    id: str
+    text: str
+    columns: dict[str, Any] = field(default_factory=dict)
+
+
+class Task(Protocol):
+    """The members every task has; see arithmetic.py for the smallest one."""
+
+    @property
+    def chat(self) -> bool:
+        """True: questions are user messages under the tokenizer's chat template. False: plain text."""
+        ...
+
+    @property
+    def system(self) -> str | None:
+        """System message of a chat task."""
+        ...
+
+    @property
+    def extract(self) -> Extract:
+        """Where the answer stands in a completion."""
+        ...
+
+    @property
+    def max_completion_tokens(self) -> int:
+        """Tokens a completion needs at most, end of sequence included."""
+        ...
+
+    def size(self, split: Split) -> int:
+        """Number of questions in the split."""
+        ...
+
+    def question(self, split: Split, index: int) -> Question:
+        """Question `index` of the split, a pure function of the task's fields, split and index."""
+        ...
+
+
+def split_of(*problem: str | int) -> Split:
+    """The split a problem belongs to: a fixed hash of what makes it the same problem, whatever its wording or order."""
+    share = uniform("split", *problem)
+    for split in SPLITS:
+        share -= SHARES[split]
+        if share < 0:
+            return split
+    return "test"
