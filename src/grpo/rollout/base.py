@@ -1,0 +1,45 @@
+"""The protocol every rollout engine implements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from grpo.data import Prompt, Rollout, Sampling
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Engine(Protocol):
+    """Samples completions from some version of the policy's weights.
+
+    Token ids go in and token ids come out; sampled ids are never decoded and encoded again.
+    """
+
+    @property
+    def version(self) -> int:
+        """Number of optimizer updates behind the weights that the next completion is sampled from."""
+        ...
+
+    def generate(
+        self, prompts: Sequence[Prompt], n: int, sampling: Sampling, *, seed: int, stream: str, step: int
+    ) -> list[Rollout]:
+        """`n` completions of each prompt, prompt by prompt: rollout p·n + i is sample i of prompts[p] (group p).
+
+        Every random number is a function of (seed, stream, step, prompt id, sample, position), so that batching,
+        order and interruptions change nothing.
+        """
+        ...
+
+    def sync(self, weights: Mapping[str, Tensor], version: int) -> None:
+        """Tell the engine that the policy now has these weights after `version` updates."""
+        ...
+
+    def state(self) -> dict[str, Tensor]:
+        """Tensors a checkpoint must hold beside the policy (lagged weights); usually none."""
+        ...
+
+    def load_state(self, tensors: Mapping[str, Tensor], version: int) -> None:
+        """Restore what `state` returned, when the policy already has its weights of `version`."""
+        ...

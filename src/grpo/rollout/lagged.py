@@ -1,0 +1,65 @@
+"""`rollout.lag=k`: an engine whose weights stay k optimizer updates behind, staleness as a knob on one machine."""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from grpo.data import Prompt, Rollout, Sampling
+from grpo.rollout.base import Engine
+
+
+class LaggedEngine:
+    """Wraps an engine that samples from a private copy of the model.
+
+    Until k updates were made the oldest weights known, those of version 0, are sampled from.
+    """
+
+    def __init__(self, engine: Engine, model: Any, lag: int) -> None:
+        self.engine, self.model, self.lag = engine, model, lag
+        self.history: deque[tuple[int, dict[str, Tensor]]] = deque(maxlen=lag + 1)
+        self.history.append((0, {name: value.detach().clone() for name, value in model.state_dict().items()}))
+
+    @staticmethod
+    def private_copy(model: Any) -> Any:
+        """A frozen copy of the policy that only the engine reads."""
+        return copy.deepcopy(model).requires_grad_(False)
+
+    @property
+    def version(self) -> int:
+        """Version of the weights really sampled from."""
+        return self.engine.version
+
+    def generate(
+        self, prompts: Sequence[Prompt], n: int, sampling: Sampling, *, seed: int, stream: str, step: int
+    ) -> list[Rollout]:
+        """See `Engine.generate`."""
+        return self.engine.generate(prompts, n, sampling, seed=seed, stream=stream, step=step)
+
+    def sync(self, weights: Mapping[str, Tensor], version: int) -> None:
+        """Remember the new weights, and move the engine to those of `version − lag`."""
+        self.history.append((version, {name: value.detach().clone() for name, value in weights.items()}))
+        self._install()
+
+    def _install(self) -> None:
+        version, weights = self.history[0]
+        self.model.load_state_dict(weights)
+        self.engine.sync(weights, version)
+
+    def state(self) -> dict[str, Tensor]:
+        """The remembered weights, by '<version>/<name>'."""
+        return {f"{version}/{name}": value for version, weights in self.history for name, value in weights.items()}
+
+    def load_state(self, tensors: Mapping[str, Tensor], version: int) -> None:
+        """Restore the remembered weights and the version sampled from."""
+        by_version: dict[int, dict[str, Tensor]] = {}
+        for key, value in tensors.items():
+            number, name = key.split("/", 1)
+            by_version.setdefault(int(number), {})[name] = value
+        self.history.clear()
+        self.history.extend(sorted(by_version.items()))
+        self._install()

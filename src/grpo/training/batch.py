@@ -1,0 +1,129 @@
+"""Rollouts as tensors, and how a step's completions are divided for its updates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from grpo.data import Prompt, Rollout, Scores
+from grpo.rollout.randomness import stable_hash
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B completions of one step, on the CPU.
+
+    prompts [B] (repeated for the group) and rollouts [B]; T is the longest completion of the batch
+    mask       [B, T] bool, True = the objective counts this token
+    in_loss    [B] bool, completions in the loss: scored and not filtered (one of them may still be empty)
+    advantages [B] float64         groups [B] int64       rewards [B] float64 (weighted sum)
+    active     [B] bool, False = no weight of this completion can differ from zero: no forward, no backward pass
+    logp_old   [B, T] log π before the first update (None: on-policy, log π itself), logp_ref, logp_rollout
+    """
+
+    prompts: tuple[Prompt, ...]
+    rollouts: tuple[Rollout, ...]
+    mask: Tensor
+    in_loss: Tensor
+    advantages: Tensor
+    groups: Tensor
+    rewards: Tensor
+    active: Tensor
+    logp_rollout: Tensor
+    logp_old: Tensor | None = None
+    logp_ref: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.rollouts)
+
+    def with_logps(self, *, old: Tensor | None, ref: Tensor | None) -> Batch:
+        """The same batch with the log-probs that the objective's parts read."""
+        return replace(self, logp_old=old, logp_ref=ref)
+
+    def select(self, rows: Tensor) -> Batch:
+        """The rows of one minibatch."""
+        picked = rows.tolist()
+        return Batch(
+            prompts=tuple(self.prompts[i] for i in picked),
+            rollouts=tuple(self.rollouts[i] for i in picked),
+            mask=self.mask[rows],
+            in_loss=self.in_loss[rows],
+            advantages=self.advantages[rows],
+            groups=self.groups[rows],
+            rewards=self.rewards[rows],
+            active=self.active[rows],
+            logp_rollout=self.logp_rollout[rows],
+            logp_old=None if self.logp_old is None else self.logp_old[rows],
+            logp_ref=None if self.logp_ref is None else self.logp_ref[rows],
+        )
+
+
+def sampled_mask(rollouts: Sequence[Rollout]) -> Tensor:
+    """[B, T] bool, True where the policy sampled the token; from the rollout's own record, never from token ids."""
+    width = max([1, *(len(r.token_ids) for r in rollouts)])
+    mask = torch.zeros((len(rollouts), width), dtype=torch.bool)
+    for row, rollout in enumerate(rollouts):
+        mask[row, : len(rollout.sampled)] = torch.tensor(rollout.sampled, dtype=torch.bool)
+    return mask
+
+
+def pad_floats(rows: Sequence[Sequence[float]], width: int) -> Tensor:
+    """[B, width] float64, zeros after each row's end."""
+    padded = torch.zeros((len(rows), width), dtype=torch.float64)
+    for row, values in enumerate(rows):
+        padded[row, : len(values)] = torch.tensor(values, dtype=torch.float64)
+    return padded
+
+
+def subset(scores: Scores, rows: Tensor) -> Scores:
+    """The scores of some completions."""
+    return Scores(scores.rewards[rows], scores.weights, scores.groups[rows], scores.accuracy[rows])
+
+
+def with_column(scores: Scores, column: Tensor, weight: float = 1.0) -> Scores:
+    """One more reward function's values [B]; a sample that nothing else could score stays unscored."""
+    column = column.double().where(scores.scored, float("nan"))
+    return replace(
+        scores,
+        rewards=torch.cat([scores.rewards, column.unsqueeze(1)], dim=1),
+        weights=torch.cat([scores.weights, scores.weights.new_tensor([weight])]),
+    )
+
+
+def minibatches(groups: Tensor, count: int, *, epoch: int, seed: int, step: int) -> list[Tensor]:
+    """Rows of `count` minibatches of whole groups, as equal as the number of groups allows.
+
+    The first epoch keeps the order of the step; later ones permute the groups by a hash of (seed, step, epoch, group).
+    """
+    ids = list(dict.fromkeys(groups.tolist()))
+    if epoch > 0:
+        ids.sort(key=lambda group: stable_hash(seed, "minibatches", step, epoch, group))
+    cuts = [round(i * len(ids) / count) for i in range(count + 1)]
+    parts = [set(ids[a:b]) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    order = {group: place for place, group in enumerate(ids)}
+    rows = sorted(range(len(groups)), key=lambda i: (order[int(groups[i])], i))
+    return [torch.tensor([i for i in rows if int(groups[i]) in part], dtype=torch.long) for part in parts]
+
+
+def microbatches(batch: Batch, tokens_per_microbatch: int, rows: Tensor | None = None) -> list[Tensor]:
+    """Rows of forward passes of at most `tokens_per_microbatch` padded tokens, sorted by length; one row at least.
+
+    Only active rows (or the given ones). The split changes no loss and no gradient: denominators are the step's.
+    """
+    chosen = (batch.active.nonzero().squeeze(-1) if rows is None else rows).tolist()
+    prompt = {i: len(batch.prompts[i].token_ids) for i in chosen}
+    completion = {i: len(batch.rollouts[i].token_ids) for i in chosen}
+    chosen.sort(key=lambda i: (-(prompt[i] + completion[i]), i))
+    parts: list[list[int]] = []
+    widest_prompt = widest_completion = 0
+    for i in chosen:
+        widest_prompt, widest_completion = max(widest_prompt, prompt[i]), max(widest_completion, completion[i])
+        if parts and (len(parts[-1]) + 1) * (widest_prompt + widest_completion) <= tokens_per_microbatch:
+            parts[-1].append(i)
+        else:
+            parts.append([i])
+            widest_prompt, widest_completion = prompt[i], completion[i]
+    return [torch.tensor(part, dtype=torch.long) for part in parts]

@@ -1,0 +1,250 @@
+"""What happens around the steps: evaluation, recording, checkpoints, stopping. Lightning calls them in this order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import lightning
+import torch
+from torch import Tensor
+
+from grpo.data import Prompt, Sampling
+from grpo.evaluation.evaluate import evaluate
+from grpo.recording.recorder import Recorder
+from grpo.runs import checkpoint as checkpoints
+from grpo.runs.folder import RunFolder
+from grpo.runs.signals import GracefulStop
+from grpo.training.module import Counters, GRPOModule
+
+
+@dataclass
+class RunState:
+    """What a run knows about itself beside the weights; a checkpoint carries it.
+
+    untrained  metrics of the policy before step 1, the reference lines of every curve
+    best       (step, value) of the best validation avg@k so far
+    """
+
+    untrained: dict[str, float] = field(default_factory=dict)
+    best: tuple[int, float] | None = None
+    evaluated_tokens: int = 0  # generated tokens at the last validation
+
+
+class Evaluation(lightning.Callback):
+    """Validation before the first step and every N steps or tokens; `test` once at the end, with the last weights."""
+
+    UNTRAINED_SAMPLES = 8  # of the reference lines maj@8 and pass@8
+
+    def __init__(
+        self, *, config: Any, book: Any, scorer: Any, recorder: Recorder, state: RunState, say: Callable[[str], None]
+    ) -> None:
+        self.config, self.book, self.scorer = config, book, scorer
+        self.recorder, self.state, self.say = recorder, state, say
+        settings = config.eval
+        self.sampling = Sampling(
+            temperature=settings.temperature, top_p=settings.top_p, max_tokens=config.max_completion_tokens
+        )
+
+    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """The untrained policy, once: a resumed run has its numbers from the checkpoint."""
+        module = _ours(pl_module)
+        if module.counters.step > 0 or self.state.untrained:
+            return
+        samples = max(self.UNTRAINED_SAMPLES, self.config.eval.samples)
+        ks = sorted({self.config.eval.samples, self.UNTRAINED_SAMPLES})
+        metrics = self._evaluate(module, "validation", self.config.eval.questions, samples, ks)
+        self.state.untrained = metrics
+        self.recorder.metrics(0, metrics)
+        self._note_best(module.counters.step, metrics)
+
+    def on_train_batch_end(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Validation, when it is due; its metrics join those of the step."""
+        module = _ours(pl_module)
+        if not self._due(module):
+            return
+        with module.timer("eval"):
+            settings = self.config.eval
+            metrics = self._evaluate(module, "validation", settings.questions, settings.samples, [settings.samples])
+        module.metrics |= metrics
+        self._note_best(module.counters.step, metrics)
+        self.state.evaluated_tokens = module.counters.generated_tokens
+
+    def test(self, module: GRPOModule) -> dict[str, float]:
+        """The test split, with the weights as they are now."""
+        settings = self.config.eval
+        ks = sorted({k for k in (1, settings.test_samples) if k <= settings.test_samples})
+        return self._evaluate(module, "test", settings.test_questions, settings.test_samples, ks)
+
+    def _due(self, module: GRPOModule) -> bool:
+        settings, counters = self.config.eval, module.counters
+        if settings.every_tokens is not None:
+            return counters.generated_tokens // settings.every_tokens > self.state.evaluated_tokens // settings.every_tokens
+        return settings.every is not None and counters.step % settings.every == 0
+
+    def _evaluate(
+        self, module: GRPOModule, split: str, questions: int, samples: int, ks: list[int]
+    ) -> dict[str, float]:
+        prompts: list[Prompt] = self.book.split(split, questions)
+        result = evaluate(
+            module.live_engine,
+            self.scorer,
+            prompts,
+            split=split,
+            step=module.counters.step,
+            seed=self.config.seed,
+            samples=samples,
+            sampling=self.sampling,
+            greedy=self.config.eval.greedy,
+            right_at=self.config.reward.right_at,
+            ks=ks,
+        )
+        self.recorder.evaluation(module.counters.step, result.rows)
+        return result.metrics
+
+    def _note_best(self, step: int, metrics: dict[str, float]) -> None:
+        value = metrics.get(f"validation/avg@{self.config.eval.samples}")
+        if value is not None and (self.state.best is None or value > self.state.best[1]):
+            self.state.best = (step, value)
+
+
+class Recording(lightning.Callback):
+    """Lines of metrics.jsonl and samples.jsonl, the progress bar and progress.json, after every step."""
+
+    def __init__(self, *, config: Any, recorder: Recorder, folder: RunFolder, progress: Any, total: int | None) -> None:
+        self.config, self.recorder, self.folder = config, recorder, folder
+        self.progress, self.total = progress, total
+
+    def on_train_batch_end(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Logged steps are those divisible by log_every, steps with a validation, and the last one."""
+        module = _ours(pl_module)
+        step, metrics = module.counters.step, module.metrics
+        evaluated = any(name.startswith("validation/") for name in metrics)
+        if step % self.config.log_every == 0 or evaluated or step == self.total:
+            self.recorder.metrics(step, metrics)
+        if self.config.samples_every is not None and (step % self.config.samples_every == 0 or step == 1):
+            self.recorder.samples(step, module.samples)
+        self.progress.step(step, metrics)
+        self.folder.progress(
+            step,
+            total=self.total,
+            reward=metrics.get("reward"),
+            generated_tokens=module.counters.generated_tokens,
+            eta_seconds=self.progress.eta,
+        )
+
+
+class Checkpoints(lightning.Callback):
+    """A checkpoint every N steps and at the end; the newest K and the best by validation stay."""
+
+    def __init__(
+        self,
+        *,
+        config: Any,
+        folder: RunFolder,
+        recorder: Recorder,
+        state: RunState,
+        stop: GracefulStop,
+        identity: dict[str, Any],
+    ) -> None:
+        self.config, self.folder, self.recorder = config, folder, recorder
+        self.state, self.stop, self.identity = state, stop, identity
+        self.saved = -1
+
+    def on_train_batch_end(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Save when it is due, when a signal asks to stop, and where the best validation was just measured."""
+        module = _ours(pl_module)
+        step, every = module.counters.step, self.config.checkpoint.every
+        due = every is not None and step % every == 0
+        best = self.state.best is not None and self.state.best[0] == step
+        if due or best or self.stop.requested:
+            self.save(module)
+
+    def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """The last weights are always there to go on from."""
+        self.save(_ours(pl_module))
+
+    def save(self, module: GRPOModule) -> None:
+        """The checkpoint of the steps done so far, unless it was just saved."""
+        step = module.counters.step
+        if step == self.saved or step == 0:
+            return
+        self.recorder.sync()
+        optimizer: Any = module.optimizers()
+        checkpoints.save(
+            self.folder.checkpoints,
+            step,
+            tensors=trainable(module.policy),
+            optimizer=optimizer.optimizer.state_dict(),
+            state={"counters": asdict(module.counters), "run": asdict(self.state), **self.identity},
+            extra=module.engine.state(),
+        )
+        self.saved = step
+        best = () if self.state.best is None else (self.state.best[0],)
+        checkpoints.prune(self.folder.checkpoints, keep=self.config.checkpoint.keep, protect=best)
+
+
+class Restore(lightning.Callback):
+    """Puts a checkpoint back before the first step; first in the list, so that the others see the restored counters."""
+
+    def __init__(self, checkpoint: checkpoints.Checkpoint | None, state: RunState) -> None:
+        self.checkpoint, self.state = checkpoint, state
+
+    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Weights, optimizer, engine and counters; random numbers need nothing, they are functions of the step."""
+        if self.checkpoint is None:
+            return
+        module, state = _ours(pl_module), self.checkpoint.state
+        with torch.no_grad():
+            for name, parameter in module.policy.named_parameters():
+                if parameter.requires_grad:
+                    parameter.copy_(self.checkpoint.tensors[name])
+        optimizer: Any = module.optimizers()
+        optimizer.optimizer.load_state_dict(self.checkpoint.optimizer)
+        module.counters = Counters(**state["counters"])
+        self.state.untrained = state["run"]["untrained"]
+        self.state.best = None if state["run"]["best"] is None else (state["run"]["best"][0], state["run"]["best"][1])
+        self.state.evaluated_tokens = state["run"]["evaluated_tokens"]
+        for engine in (module.engine, module.live_engine):
+            engine.load_state(self.checkpoint.extra, module.counters.version)
+
+
+class Stopping(lightning.Callback):
+    """Ends the run cleanly after a step: on Ctrl-C or SIGTERM, and when the token budget is spent."""
+
+    def __init__(self, *, config: Any, stop: GracefulStop) -> None:
+        self.config, self.stop = config, stop
+
+    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """After Lightning has installed its own handlers, which would interrupt inside the step."""
+        self.stop.install()
+
+    def on_train_batch_end(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Budget: generated tokens, discarded groups included."""
+        budget = self.config.budget.generated_tokens
+        spent = budget is not None and _ours(pl_module).counters.generated_tokens >= budget
+        if spent or self.stop.requested:
+            trainer.should_stop = True
+
+    def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Give the handlers back."""
+        self.stop.restore()
+
+
+def trainable(policy: Any) -> dict[str, Tensor]:
+    """The weights that training changes, by name."""
+    return {name: value.detach() for name, value in policy.named_parameters() if value.requires_grad}
+
+
+def _ours(module: lightning.LightningModule) -> GRPOModule:
+    assert isinstance(module, GRPOModule)
+    return module

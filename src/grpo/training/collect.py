@@ -1,0 +1,143 @@
+"""The first half of a step: prompts → rollout → rewards → (filter, resample)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from grpo.data import Prompt, Rollout, Sampling, Scores
+from grpo.errors import UserError
+from grpo.recording.meters import Timer
+from grpo.rollout.base import Engine
+from grpo.training.batch import subset, with_column
+
+
+@dataclass
+class Experience:
+    """What a step sampled.
+
+    prompts, rollouts, scores: the completions that the update sees, groups whole, in order
+    sampled, sampled_scores: everything that was generated, discarded groups included
+    """
+
+    prompts: list[Prompt]
+    rollouts: list[Rollout]
+    scores: Scores
+    sampled: list[Rollout]
+    sampled_scores: Scores
+    rounds: int = 1
+    exhausted: bool = False
+
+    @property
+    def generated_tokens(self) -> int:
+        """Tokens the policy sampled in this step, discarded groups included."""
+        return sum(r.length for r in self.sampled)
+
+    @property
+    def discarded_tokens(self) -> int:
+        """Tokens of groups that the update does not see."""
+        return self.generated_tokens - sum(r.length for r in self.rollouts)
+
+
+def concatenate(parts: Sequence[Scores]) -> Scores:
+    """Scores of several sampling rounds as one."""
+    return Scores(
+        rewards=torch.cat([p.rewards for p in parts]),
+        weights=parts[0].weights,
+        groups=torch.cat([p.groups for p in parts]),
+        accuracy=torch.cat([p.accuracy for p in parts]),
+    )
+
+
+class Collector:
+    """Samples and scores the completions of a step."""
+
+    def __init__(
+        self,
+        *,
+        book: Any,
+        scorer: Any,
+        engine: Engine,
+        objective: Any,
+        sampling: Sampling,
+        prompts_per_step: int,
+        group_size: int,
+        seed: int,
+        on_rollouts: Callable[[int, str, list[Rollout]], None] | None = None,
+    ) -> None:
+        self.book, self.scorer, self.engine, self.objective = book, scorer, engine, objective
+        self.sampling, self.seed = sampling, seed
+        self.prompts_per_step, self.group_size = prompts_per_step, group_size
+        self.on_rollouts = on_rollouts
+
+    def sample(self, prompts: Sequence[Prompt], *, step: int, stream: str, first_group: int = 0) -> list[Rollout]:
+        """`group_size` completions of each prompt; groups are numbered from `first_group`."""
+        rollouts = self.engine.generate(
+            prompts, self.group_size, self.sampling, seed=self.seed, stream=stream, step=step
+        )
+        return [replace(r, group=r.group + first_group) for r in rollouts]
+
+    def score(self, prompts: Sequence[Prompt], rollouts: Sequence[Rollout]) -> Scores:
+        """Rewards [B, R] of the completions, the shaping's column last."""
+        scores = self.scorer.score(list(prompts), list(rollouts))
+        lengths = torch.tensor([r.length for r in rollouts])
+        truncated = torch.tensor([r.truncated for r in rollouts])
+        column = self.objective.shaping(lengths, self.sampling.max_tokens, truncated)
+        if column is None:
+            return scores
+        return with_column(scores, column, self.objective.shaping.weight)
+
+    def collect(self, step: int, timer: Timer) -> Experience:
+        """The completions of a step; a filter refills dropped groups, in rounds, until all places are taken."""
+        rule = self.objective.filter
+        wanted, rounds = self.prompts_per_step, 0
+        allowed = rule.max_rounds if rule.resamples else 1
+        prompts: list[Prompt] = []
+        rollouts: list[Rollout] = []
+        parts: list[Scores] = []
+        kept: list[int] = []  # group ids, in order of sampling
+        while len(kept) < wanted and rounds < allowed:
+            missing = wanted - len(kept)
+            asked = self.book.train(step, wanted) if rounds == 0 else self.book.refill(step, rounds, missing)
+            with timer("rollout"):
+                new = self.sample(asked, step=step, stream=f"train/{rounds}", first_group=len(prompts))
+            if self.on_rollouts is not None:
+                self.on_rollouts(step, f"train/{rounds}", new)
+            with timer("reward"):
+                scores = self.score(asked, new)
+            kept += sorted(group for group, worth in rule.keep(scores).items() if worth)
+            prompts += asked
+            rollouts += new
+            parts.append(scores)
+            rounds += 1
+        full = not rule.resamples or len(kept) >= wanted
+        return self._experience(step, prompts, rollouts, concatenate(parts), kept[:wanted], rounds, full)
+
+    def _experience(
+        self, step: int, prompts: list[Prompt], rollouts: list[Rollout], scores: Scores, kept: list[int], rounds: int,
+        full: bool,
+    ) -> Experience:
+        exhausted = not full
+        if exhausted and self.objective.filter.when_exhausted == "stop":
+            raise UserError(
+                f"filter.max_rounds   step {step} found {len(kept)} of {self.prompts_per_step} informative groups in "
+                f"{rounds} rounds; raise filter.max_rounds, choose easier or harder prompts, or say "
+                "filter.when_exhausted=train"
+            )
+        if exhausted and self.objective.filter.when_exhausted == "skip":
+            kept = []
+        chosen = set(kept)
+        rows = torch.tensor([i for i, r in enumerate(rollouts) if r.group in chosen], dtype=torch.long)
+        return Experience(
+            prompts=[prompts[rollouts[i].group] for i in rows.tolist()],
+            rollouts=[rollouts[i] for i in rows.tolist()],
+            scores=subset(scores, rows),
+            sampled=rollouts,
+            sampled_scores=scores,
+            rounds=rounds,
+            exhausted=exhausted,
+        )
+

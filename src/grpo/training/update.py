@@ -1,0 +1,162 @@
+"""One optimizer update: the objective's gradient with respect to log π, carried through the network.
+
+The objective is evaluated on a detached leaf of log π. Its derivative there, [B, T], is what the network's backward
+pass receives. The same small graph gives the weight w = ∂J/∂log π of every token, the one number in which all
+variants compare, and tells which rows need no backward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from grpo.data import Loss, Tokens, Totals
+from grpo.recording.meters import Meters
+from grpo.training.batch import Batch
+
+
+@dataclass(frozen=True)
+class Differentiated:
+    """A micro-batch's loss and its derivatives: d loss/d log π, d loss/d entropy (or None), w = ∂J/∂log π."""
+
+    loss: Loss
+    logp_gradient: Tensor
+    entropy_gradient: Tensor | None
+    weight: Tensor
+
+
+def differentiate(objective: Any, tokens: Tokens, totals: Totals) -> Differentiated:
+    """Loss of a micro-batch and its derivatives with respect to log π and entropy, [B, T] each.
+
+    The objective is computed in float32 or better, whatever the network's precision.
+    """
+    logp = widened(tokens.logp.detach()).requires_grad_()
+    entropy = None if tokens.entropy is None else widened(tokens.entropy.detach()).requires_grad_()
+    old = logp.detach() if tokens.logp_old is None else tokens.logp_old
+    loss = objective(tokens.replace(logp=logp, entropy=entropy, logp_old=old), totals)
+    weight = _gradient(loss.objective.sum(), logp)
+    logp_gradient = _gradient(loss.loss, logp)
+    entropy_gradient = None
+    if entropy is not None and objective.trains_entropy:
+        entropy_gradient = _gradient(loss.loss, entropy)
+    return Differentiated(loss, logp_gradient, entropy_gradient, weight)
+
+
+def widened(values: Tensor) -> Tensor:
+    """float64 stays, everything narrower becomes float32."""
+    return values if values.dtype == torch.float64 else values.float()
+
+
+def _gradient(value: Tensor, leaf: Tensor) -> Tensor:
+    # A loss none of whose terms reads this leaf has no graph: its derivative is zero.
+    if not value.requires_grad:
+        return torch.zeros_like(leaf)
+    (gradient,) = torch.autograd.grad(value, leaf, retain_graph=True, allow_unused=True)
+    return torch.zeros_like(leaf) if gradient is None else gradient
+
+
+def carry_back(logp: Tensor, entropy: Tensor, derivatives: Differentiated) -> Tensor:
+    """A scalar whose gradient with respect to the network's weights is the loss's."""
+    scalar = (logp * derivatives.logp_gradient.to(logp.dtype)).sum()
+    if derivatives.entropy_gradient is not None:
+        scalar = scalar + (entropy * derivatives.entropy_gradient.to(entropy.dtype)).sum()
+    return scalar
+
+
+def tokens_of(batch: Batch, logp: Tensor, entropy: Tensor) -> Tokens:
+    """The objective's view of a micro-batch, trimmed to the micro-batch's longest completion."""
+    width, device, dtype = logp.shape[1], logp.device, widened(logp).dtype
+
+    def column(values: Tensor | None) -> Tensor | None:
+        return None if values is None else values[:, :width].to(device=device, dtype=dtype)
+
+    return Tokens(
+        logp=logp,
+        mask=batch.mask[:, :width].to(device),
+        advantages=batch.advantages.to(device=device, dtype=dtype),
+        groups=batch.groups.to(device),
+        logp_old=column(batch.logp_old),
+        logp_ref=column(batch.logp_ref),
+        logp_rollout=column(batch.logp_rollout),
+        rewards=batch.rewards.to(device),
+        entropy=entropy,
+    )
+
+
+@dataclass
+class UpdateResult:
+    """What an update did: `outcome` is updated, empty (no weight differs from zero) or skipped (not finite)."""
+
+    outcome: str
+    loss: float = 0.0
+    grad_norm: float = 0.0
+
+
+def accumulate_gradients(
+    batch: Batch,
+    parts: Iterable[Tensor],
+    *,
+    objective: Any,
+    totals: Totals,
+    forward: Callable[[Batch], tuple[Tensor, Tensor]],
+    backward: Callable[[Tensor], None],
+    meters: Meters,
+) -> tuple[dict[str, float], dict[int, Tensor], dict[int, Tensor]]:
+    """Forward and backward over the micro-batches; returns the loss's terms, and log π and w of each row."""
+    terms, logps, weights = {}, {}, {}
+    for rows in parts:
+        micro = batch.select(rows)
+        logp, entropy = forward(micro)
+        tokens = tokens_of(micro, logp, entropy)
+        derivatives = differentiate(objective, tokens, totals)
+        backward(carry_back(logp, entropy, derivatives))
+        for name, value in derivatives.loss.terms.items():
+            terms[name] = terms.get(name, 0.0) + float(value.detach())
+        measure(meters, tokens, derivatives)
+        for place, row in enumerate(rows.tolist()):
+            logps[row] = logp[place].detach().double().cpu()
+            weights[row] = derivatives.weight[place].double().cpu()
+    return terms, logps, weights
+
+
+def measure(meters: Meters, tokens: Tokens, derivatives: Differentiated) -> None:
+    """Token-weighted statistics of an update's micro-batch; see the README's metric table for each name."""
+    mask = tokens.mask
+    count = int(mask.sum())
+    if count == 0:
+        return
+    weight = derivatives.weight[mask].abs()
+    meters.add_mean("surrogate/weight_mean", float(weight.sum()), count)
+    meters.add_max("surrogate/weight_max", float(weight.max()))
+    meters.add_mean("surrogate/weight_zero", float((weight == 0).sum()), count)
+    if tokens.entropy is not None:
+        meters.add_mean("policy/entropy", float(tokens.entropy[mask].sum()), count)
+    seen = derivatives.loss.diagnostics
+    if "ratio" in seen:
+        ratio = seen["ratio"][mask]
+        meters.add_mean("policy/ratio_mean", float(ratio.sum()), count)
+        meters.add_min("policy/ratio_min", float(ratio.min()))
+        meters.add_max("policy/ratio_max", float(ratio.max()))
+    for name, metric in (("clip_low", "surrogate/clip_low"), ("clip_high", "surrogate/clip_high"), ("kl", "kl/ref")):
+        if name in seen:
+            meters.add_mean(metric, float(seen[name][mask].double().sum()), count)
+    if "correction" in seen:
+        correction = seen["correction"][mask].double()
+        meters.add_mean("correction/mean", float(correction.sum()), count)
+        meters.add_mean("correction/masked", float((correction == 0).sum()), count)
+        meters.add_mean("correction/square", float(correction.square().sum()), count)
+
+
+def mismatch(meters: Meters, logp: Tensor, logp_rollout: Tensor, mask: Tensor) -> None:
+    """|log π − log μ| of the same weights, and k3 = e^d − d − 1 with d = log π − log μ, over counted tokens."""
+    count = int(mask.sum())
+    if count == 0:
+        return
+    difference = (logp - logp_rollout)[mask].double()
+    meters.add_mean("mismatch/abs_logp_mean", float(difference.abs().sum()), count)
+    meters.add_max("mismatch/abs_logp_max", float(difference.abs().max()))
+    meters.add_mean("mismatch/k3", float((difference.clamp(-20, 20).expm1() - difference).sum()), count)
