@@ -8,6 +8,9 @@ from torch import Tensor
 from grpo.data import Sampling
 
 
+_ROUNDING = 1e-6  # 0.6 + 0.3 is below 0.9 in binary: a nucleus of 0.9 must not need a third token for that
+
+
 def tempered(logits: Tensor, temperature: float) -> Tensor:
     """log softmax(logits / T) over the last axis, in float32 or better; T = 0 means the unscaled distribution.
 
@@ -31,7 +34,7 @@ def processed(logits: Tensor, sampling: Sampling) -> Tensor:
     if sampling.top_p < 1:
         ordered, index = logp.log_softmax(dim=-1).sort(dim=-1, descending=True)
         mass_before = ordered.exp().cumsum(dim=-1) - ordered.exp()
-        drop = torch.zeros_like(logp, dtype=torch.bool).scatter(-1, index, mass_before >= sampling.top_p)
+        drop = torch.zeros_like(logp, dtype=torch.bool).scatter(-1, index, mass_before > sampling.top_p - _ROUNDING)
         logp = logp.masked_fill(drop, float("-inf"))
     return logp.log_softmax(dim=-1)
 
