@@ -96,7 +96,7 @@ def export(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: s
     folder = Path(folder)
     part = folder.with_name(folder.name + ".tmp")
     shutil.rmtree(part, ignore_errors=True)
-    with _quiet():
+    with quiet():
         try:
             model.save_pretrained(part)
         except ValueError:
@@ -120,7 +120,7 @@ def pick_dtype(name: str, device: torch.device) -> torch.dtype:
 def _load_model(config: ModelConfig, device: torch.device) -> PreTrainedModel:
     source = locate(config)
     attention = "sdpa" if config.attn_implementation == "auto" else config.attn_implementation
-    with _sentence("model.path", source), _quiet():
+    with _sentence("model.path", source), quiet():
         model: Any = AutoModelForCausalLM.from_pretrained(
             source, dtype=pick_dtype(config.dtype, device), attn_implementation=attention
         )
@@ -149,7 +149,7 @@ def _sentence(key: str, source: str) -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """No bars of transformers between the lines of ours."""
     was = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
