@@ -98,6 +98,7 @@ def _start(logger: WandbLogger, wish: str) -> None:
     """Open the run; where online was only assumed (auto) and W&B cannot be reached, go on offline."""
     import wandb
 
+    logger._wandb_init.pop("anonymous", None)  # Lightning always passes it, and W&B warns that it has no effect
     try:
         run = logger.experiment
     except wandb.Error as error:
@@ -113,8 +114,9 @@ def _start(logger: WandbLogger, wish: str) -> None:
 
 def _run_id(folder: Path) -> str:
     """The id in <folder>/wandb_id.txt, drawn if there is none yet."""
-    file = folder / "wandb_id.txt"
+    file = folder / "wandb" / "run_id.txt"
     if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(secrets.token_hex(6) + "\n")
     return file.read_text().strip()
 
@@ -158,18 +160,7 @@ def log_samples(logger: Logger, step: int, rows: Sequence[Mapping[str, Any]]) ->
     if not is_wandb(logger):
         return
     names = list(dict.fromkeys(name for row in rows for name in row["rewards"]))
-    columns = [
-        "prompt_id",
-        "group",
-        "sample",
-        "prompt",
-        "completion",
-        "tokens",
-        "finish",
-        "advantage",
-        "weight",
-        *names,
-    ]
+    columns = ["prompt_id", "group", "sample", "prompt", "completion", "tokens", "finish", "advantage", "weight"]
     data = [
         [
             *(row[key] for key in ("prompt_id", "group", "sample")),

@@ -1,0 +1,159 @@
+"""W&B through Lightning's logger: modes, and an offline run read back from its file."""
+
+import json
+import math
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import wandb_offline
+
+from grpo.errors import UserError
+from grpo.recording import wandb as ours
+from grpo.recording.recorder import Recorder
+
+SAMPLE = {
+    "prompt_id": "a",
+    "group": 0,
+    "sample": 1,
+    "prompt": "37+5=",
+    "completion": "42 \ud800 二",
+    "token_ids": [3, 4],
+    "logp_old": [-0.5, -0.25],
+    "logp_rollout": [-0.5, -0.25],
+    "weight": [0.5, 1.5],
+    "advantage": 1.5,
+    "rewards": {"exact": 1.0, "format": math.nan},
+    "finish": "stop",
+}
+
+
+@pytest.fixture(autouse=True)
+def no_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("WANDB_API_KEY", "WANDB_MODE", "WANDB_BASE_URL", "WANDB_IDENTITY_TOKEN_FILE", "NETRC"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+def start(folder: Path):
+    folder.mkdir(parents=True, exist_ok=True)
+    node = SimpleNamespace(kind="wandb", mode="auto", project="grpo", entity=None, tags=["mine"])
+    facts = {"name": "dapo s0", "group": "sweep-1", "job_type": "dapo", "tags": ["seed=0", "mine"]}
+    return ours.make_logger(node, folder, resolved={"seed": 0, "surrogate": {"high": 0.28}}, **facts)
+
+
+def offline_parts(folder: Path) -> list[wandb_offline.OfflineRun]:
+    return [wandb_offline.read(part) for part in sorted((folder / "wandb").glob("offline-run-*"))]
+
+
+def test_an_offline_run_holds_metrics_config_table_curves_and_summary(tmp_path: Path) -> None:
+    logger = start(tmp_path)
+    assert ours.describe(logger).startswith("W&B offline (no key): wandb sync ")
+    assert (Path(ours.describe(logger).rsplit(" ", 1)[1]) / "files").is_dir()
+    recorder = Recorder(tmp_path, logger)
+    recorder.metrics(1, {"reward": 0.5, "loss": math.nan, "tokens/generated": 100})
+    recorder.metrics(1, {"validation/greedy": 0.25})
+    recorder.samples(1, [SAMPLE])
+    recorder.metrics(2, {"reward": 0.75, "tokens/generated": 200})
+    recorder.samples(2, [SAMPLE])
+    recorder.summary({"test/avg@8": 0.7})
+    draw_a_dot(tmp_path / "curves.png")
+    with pytest.raises(RuntimeError, match="still open in this process"):
+        start(tmp_path / "other")
+    recorder.close("done")
+    recorder.close("done")
+
+    (part,) = offline_parts(tmp_path)
+    assert part.run["run_group"] == "sweep-1"
+    assert part.run["job_type"] == "dapo"
+    assert part.run["tags"] == ["mine", "seed=0"]
+    assert part.config["surrogate"] == {"high": 0.28}
+    assert part.axes["*"] == "train/step"
+    rewards = [row for row in part.history if "reward" in row]
+    assert [(r["train/step"], r["train/tokens"], r["reward"]) for r in rewards] == [(1, 100, 0.5), (2, 200, 0.75)]
+    assert all(r["train/seconds"] == r["time/elapsed"] > 0 for r in rewards)
+    assert math.isnan(rewards[0]["loss"])
+    assert {"samples/step_00001/nrows", "samples/step_00002/nrows", "curves/path"} <= set().union(*part.history)
+    assert (part.summary["test/avg@8"], part.summary["status"], part.exit_code) == (0.7, "done", 0)
+    table = next((tmp_path / "wandb").glob("offline-run-*/files/media/table/samples/step_00001*.json"))
+    content = json.loads(table.read_text())
+    row = dict(zip(content["columns"], content["data"][0], strict=True))
+    assert (row["completion"], row["tokens"], row["weight"], row["exact"]) == ("42 ? 二", 2, 1.0, 1.0)
+
+
+def test_a_resumed_offline_run_has_one_id_and_the_whole_history(tmp_path: Path) -> None:
+    first = Recorder(tmp_path, start(tmp_path))
+    for step in range(4):
+        first.metrics(step, {"reward": step / 10})
+    first.close("failed")
+    second = Recorder(tmp_path, start(tmp_path))
+    second.cut_back(2)
+    second.metrics(3, {"reward": 0.3})
+    second.close("stopped")
+    failed, whole = offline_parts(tmp_path)
+    assert failed.run["run_id"] == whole.run["run_id"]
+    assert (failed.exit_code, whole.exit_code) == (1, 0)
+    assert [row["train/step"] for row in whole.history if "reward" in row] == [0, 1, 2, 3]
+
+
+class Memory:
+    """A logger whose server already holds steps up to `known`."""
+
+    def __init__(self, known: int) -> None:
+        summary = {"train/step": known}
+        self.experiment = SimpleNamespace(summary=summary, resumed=True, offline=False, finish=lambda exit_code: None)
+        self.steps: list[int] = []
+
+    def log_metrics(self, values: dict, step: int) -> None:
+        assert values["train/step"] == step
+        self.steps.append(step)
+
+    def log_table(self) -> None: ...
+
+
+def test_a_resumed_online_run_is_not_sent_a_step_twice_and_misses_none(tmp_path: Path) -> None:
+    first = Recorder(tmp_path)
+    for step in range(8):  # killed at 7, last checkpoint at 5
+        first.metrics(step, {"reward": 0.0})
+    for known, sent in ((7, [8]), (3, [4, 5, 6, 7, 8])):  # 3: the kill came before the upload
+        logger = Memory(known)
+        recorder = Recorder(tmp_path, logger)  # pyright: ignore[reportArgumentType]
+        recorder.cut_back(5)
+        for step in (6, 7, 8):
+            recorder.metrics(step, {"reward": 0.0})
+        assert logger.steps == sent
+
+
+def test_mode_auto_is_online_only_with_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ours.choose_mode("auto") == "offline"
+    (tmp_path / "home").mkdir()
+    entry = tmp_path / "home" / ".netrc"
+    entry.write_text("machine api.wandb.ai\n  login user\n  password k\n")
+    entry.chmod(0o600)
+    assert ours.choose_mode("auto") == "online"
+    entry.unlink()
+    monkeypatch.setenv("WANDB_API_KEY", "k" * 40)
+    assert ours.choose_mode("auto") == "online"
+    assert ours.choose_mode("offline") == "offline"
+    monkeypatch.setenv("WANDB_MODE", "dryrun")
+    assert ours.choose_mode("auto") == "offline"
+    assert ours.choose_mode("online") == "online"
+
+
+def test_online_without_a_key_is_a_sentence() -> None:
+    with pytest.raises(UserError, match=r"logger.mode   online needs a W&B key; run `wandb login`, or choose"):
+        ours.choose_mode("online")
+
+
+def test_no_logger(tmp_path: Path) -> None:
+    node = SimpleNamespace(kind="none")
+    assert ours.make_logger(node, tmp_path, name="", group=None, job_type="", tags=[], resolved={}) is None
+    assert ours.describe(None) == "W&B off"
+    assert not list(tmp_path.iterdir())
+
+
+def draw_a_dot(path: Path) -> None:
+    """The smallest PNG that PIL writes."""
+    from PIL import Image
+
+    Image.new("RGB", (1, 1)).save(path)
