@@ -195,9 +195,8 @@ def newest_complete(folder: str | Path) -> tuple[Path | None, list[tuple[Path, s
 def prune(folder: str | Path, keep: int, protect: Iterable[int] = ()) -> list[Path]:
     """Delete all but the newest `keep` whole checkpoints and the protected steps (the best); returns the deleted.
 
-    A damaged checkpoint never counts as one of those kept, and a checkpoint leaves by a rename, so that a cut
-    deletion looks like a leftover and not like a damaged checkpoint. Whole means by its sizes here: hashing the
-    newest again after each save would cost as much as writing them.
+    A damaged checkpoint never counts as one of those kept. Whole means by its sizes here: hashing the newest again
+    after each save would cost as much as writing them.
     """
     protected, deleted, kept = set(protect), [], 0
     for path in every(folder):
@@ -205,11 +204,28 @@ def prune(folder: str | Path, keep: int, protect: Iterable[int] = ()) -> list[Pa
         kept += whole
         if whole or step_of(path) in protected:
             continue
-        aside = path.with_name(f"{path.name}.tmp-{os.getpid()}")
-        os.rename(path, aside)
-        shutil.rmtree(aside, ignore_errors=True)
+        _delete(path)
         deleted.append(path)
     return deleted
+
+
+def drop_after(folder: str | Path, step: int) -> list[Path]:
+    """Delete the checkpoints beyond `step`, whole or not; returns them.
+
+    Going on from an older checkpoint starts another branch: without this a later resume=auto would jump back onto
+    the old one.
+    """
+    beyond = [path for path in every(folder) if (step_of(path) or 0) > step]
+    for path in beyond:
+        _delete(path)
+    return beyond
+
+
+def _delete(path: Path) -> None:
+    """A checkpoint leaves by a rename: a cut deletion then looks like a leftover, not like a damaged checkpoint."""
+    aside = path.with_name(f"{path.name}.tmp-{os.getpid()}")
+    os.rename(path, aside)
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def tidy(folder: str | Path) -> list[Path]:

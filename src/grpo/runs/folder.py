@@ -11,6 +11,7 @@ import yaml
 
 from grpo.errors import UserError
 from grpo.runs.atomic import read_json, sync_folder, unwritable, write_json, write_text
+from grpo.runs.checkpoint import drop_after
 from grpo.runs.environment import environment
 from grpo.runs.status import State, Status, read_status, write_status
 
@@ -65,13 +66,18 @@ class RunFolder:
 
     @classmethod
     def reopen(cls, path: str | Path, *, step: int = 0) -> RunFolder:
-        """Go on in `path` from `step`: status running under this process; environment.json gains a `resumed` entry."""
+        """Go on in `path` from `step`: status running under this process; environment.json gains a `resumed` entry.
+
+        Checkpoints beyond `step` go away; the JSONL files are cut back by the recorder.
+        """
         path = Path(path)
         for leftover in path.glob("*.tmp-*"):  # of a process killed between write and rename
-            leftover.unlink(missing_ok=True)
+            if leftover.is_file():
+                leftover.unlink(missing_ok=True)
         before = read_status(path)
         status = Status.of_this_process("running", step=step, started=before.started if before else None)
         write_status(path, status)
+        drop_after(path / "checkpoints", step)
         record = read_json(path / "environment.json") or {"v": 1}
         again = [*record.get("resumed", []), {"step": step, **environment()}]
         write_json(path / "environment.json", {**record, "resumed": again})
