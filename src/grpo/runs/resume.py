@@ -94,12 +94,9 @@ def _explicit(path: Path, resolved: Mapping[str, Any], hasher: Hasher) -> Resume
     is_checkpoint = checkpoint.step_of(path) is not None
     run = (path if len(path.parts) > 2 else path.resolve()).parent.parent if is_checkpoint else path
     if not (run / CONFIG_FILE).is_file():
-        what = (
-            f"the run of this checkpoint, {run}, has no {CONFIG_FILE}" if is_checkpoint else f"it has no {CONFIG_FILE}"
-        )
-        raise UserError(
-            f"resume   {path} cannot be gone on from: {what}; give a folder such as runs/<name>/<hash>-s0/1"
-        )
+        what = "belongs to no run folder" if is_checkpoint else "is no run folder"
+        where = f"{run / CONFIG_FILE} is missing; give a folder such as runs/<name>/<hash>-s0/1"
+        raise UserError(f"resume   {path} {what}: {where}")
     _same_configuration(run, resolved, hasher)
     status = read_status(run)
     _not_alive(run, status)
