@@ -11,12 +11,16 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from grpo.config import components, crosscheck, keys, naming, overrides, sentences
-from grpo.config.compose import Composer
+from grpo.config.compose import MISSING, Composer
 from grpo.config.schema import COMPONENTS, Node, RunConfig
 from grpo.config.settle import settle
 from grpo.errors import ConfigError, Mistake
 
 Resolved = dict[str, Any]
+UNSAID = {
+    "model.path": "say which model: model.path=FOLDER, or a hub id such as model.path=Qwen/Qwen2.5-0.5B-Instruct",
+    "rollout.path": "say which run to replay: rollout.path=FOLDER, a run made with save_rollouts=true",
+}
 
 
 def load(arguments: Sequence[str], composer: Composer | None = None) -> tuple[RunConfig, Resolved]:
@@ -48,7 +52,8 @@ def check(
 ) -> tuple[RunConfig, Resolved]:
     """`given`: keys on the command line; `known`: mistakes found before. ConfigError lists all of them."""
     plain = deepcopy(dict(plain))
-    mistakes = [*known, *settle(plain, given)]
+    mistakes = [*known, *_unsaid(plain)]
+    mistakes += settle(plain, given)
     parts, found = _build(plain)
     mistakes += found
     try:
@@ -61,6 +66,18 @@ def check(
     if found := crosscheck.mistakes(config, given):
         raise ConfigError(found)
     return config, resolved(config, plain)
+
+
+def _unsaid(node: dict[str, Any], prefix: str = "") -> list[Mistake]:
+    """Values that a file left to the user (???) and nobody gave; they become null. Components look for their own."""
+    found = []
+    for name, value in node.items():
+        if isinstance(value, dict) and "_target_" not in value:
+            found += _unsaid(value, f"{prefix}{name}.")
+        elif value == MISSING:
+            key, node[name] = f"{prefix}{name}", None
+            found.append(Mistake(key, UNSAID.get(key, f"is missing; say {key}=...")))
+    return found
 
 
 def _build(plain: dict[str, Any]) -> tuple[dict[str, Any], list[Mistake]]:

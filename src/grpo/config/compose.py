@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from copy import deepcopy
 from functools import cached_property
@@ -99,9 +100,9 @@ class Composer:
                 del config["hydra"]
             plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=False)
         except OmegaConfBaseException as error:
-            raise ConfigError([Mistake(str(error.full_key or "configuration"), _first_line(error))]) from error
+            raise ConfigError([Mistake(str(error.full_key or "configuration"), _reason(error))]) from error
         except HydraException as error:
-            raise ConfigError([Mistake("configuration", _first_line(error))]) from error
+            raise ConfigError([Mistake("configuration", _reason(error))]) from error
         assert isinstance(plain, dict)
         return {str(k): v for k, v in plain.items()} | {"choices": choices}
 
@@ -124,5 +125,8 @@ def _remembering(repository: Any) -> Any:
     return Remembering(repository)
 
 
-def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+def _reason(error: Exception) -> str:
+    """The first line of an OmegaConf or Hydra message, in our words where it is a common one."""
+    text = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    key = re.match(r"Interpolation key '(.+)' not found", text)
+    return f"refers to ${{{key[1]}}}, which is no key" if key else text

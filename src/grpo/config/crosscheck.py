@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grpo.config.sentences import any_of
-from grpo.errors import Mistake
+from grpo.errors import Mistake, UserError
+from grpo.models import folders
 
 if TYPE_CHECKING:
     from grpo.config.schema import RunConfig
-
-HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
 def mistakes(config: RunConfig, given: Set[str] = frozenset()) -> list[Mistake]:
@@ -118,20 +116,19 @@ def _rollout(config: RunConfig) -> Iterator[tuple[str, str]]:
 
 def _model(config: RunConfig) -> Iterator[tuple[str, str]]:
     model = config.model
+    if model.attn_implementation == "flash_attention_2":
+        if config.trainer.accelerator == "cpu":
+            yield "model.attn_implementation", "flash_attention_2 runs on gpus only; use sdpa or auto with trainer=cpu"
+        if model.dtype in ("float32", "float64"):
+            text = f"flash_attention_2 computes in 16 bits, not in {model.dtype}; use sdpa, or model.dtype=bfloat16"
+            yield "model.attn_implementation", text
     if model.chat_template is not None and not Path(model.chat_template).is_file():
         yield "model.chat_template", f"there is no file {model.chat_template}"
-    if model.path is None:
-        if model.kind == "hf":
-            yield "model.path", "say which model: a folder, or a hub id such as Qwen/Qwen2.5-0.5B-Instruct"
-        return
-    folder = Path(model.path).expanduser()
-    if folder.is_dir():
-        if not (folder / "config.json").is_file():
-            yield "model.path", f"{model.path} has no config.json, so it is no model folder of transformers"
-    elif model.kind == "smollm2":
-        yield "model.path", f"there is no folder {model.path}; run `make smollm2` once, which puts the model there"
-    elif model.kind == "tiny" or not HUB_ID.fullmatch(model.path):
-        yield "model.path", f"there is no folder {model.path}; give an existing one, or a hub id such as org/name"
+    try:
+        folders.locate(model)
+    except UserError as error:
+        key, _, text = str(error).partition("   ")
+        yield key, text
 
 
 def _folders(config: RunConfig) -> Iterator[tuple[str, str]]:

@@ -92,7 +92,13 @@ def read(arguments: Sequence[str], composer: Composer) -> Words:
             values.append(override)
     if values:
         _set_values(values, words, composer)
+    words.mistakes.sort(key=lambda mistake: _position(mistake.key, arguments))
     return words
+
+
+def _position(key: str, arguments: Sequence[str]) -> int:
+    """Mistakes are told in the order of the command line."""
+    return next((i for i, argument in enumerate(arguments) if argument.lstrip("+~").startswith(key)), 0)
 
 
 def _is_value(override: Override) -> bool:

@@ -17,8 +17,9 @@ WHY = {
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
     """The name that was probably meant."""
-    match = get_close_matches(word.lower(), list(names), n=1, cutoff=0.6)
-    return match[0] if match else None
+    known = {name.lower(): name for name in names}
+    match = get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
+    return known[match[0]] if match else None
 
 
 def meant(word: str, names: Iterable[str]) -> str:

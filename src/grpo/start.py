@@ -1,0 +1,172 @@
+"""The start table: what is about to run, in words. Pure text from a configuration and the facts handed in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from grpo import __version__
+from grpo.config.compose import conf_dir
+from grpo.config.crosscheck import warnings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from grpo.config.schema import RunConfig
+    from grpo.config.sizes import Sizes
+
+COLUMN = 12
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the configuration cannot know. Leave out what is not known; its words are then left out too."""
+
+    folder: str = ""
+    parameters: int | None = None
+    dtype: str = ""
+    device: str = ""  # cpu, cuda:0
+    devices: int = 1
+    threads: int | None = None
+    reference: str = "none"  # none · a copy of the policy
+    train_questions: int | None = None
+    validation_questions: int | None = None
+    test_questions: int | None = None
+    first_prompt: str = ""
+    first_prompt_tokens: int | None = None
+    restored: str = ""  # what resume found
+    logger: str = ""  # W&B offline (no key): wandb sync ...
+    memory: str = ""  # planned 0.1 GB
+
+
+@dataclass(frozen=True)
+class Page:
+    """What an algorithm's file says of itself in its head comment."""
+
+    paper: str = ""
+    differs: str = ""
+
+
+def page(algorithm: str, folder: Path | None = None) -> Page:
+    """The first arXiv id and the line "Differs: ..." of conf/algo/<algorithm>.yaml; empty where there is none."""
+    file = (folder or conf_dir()) / "algo" / f"{algorithm}.yaml"
+    if not file.is_file():
+        return Page()
+    lines = file.read_text(encoding="utf-8").splitlines()
+    head = " ".join(line.lstrip("# ") for line in lines if line.startswith("#"))
+    paper = re.search(r"arXiv:\d{4}\.\d{4,5}", head)
+    differs = next((line.split(":", 1)[1].strip() for line in lines if re.match(r"#\s*Differs:", line)), "")
+    return Page(paper.group() if paper else "", differs)
+
+
+def table(config: RunConfig, sizes: Sizes, objective: Any, facts: Facts) -> list[str]:
+    """Lines of the start table. `objective` has describe() and inert(updates_per_step)."""
+    about = page(config.algorithm)
+    rows: list[tuple[str, str]] = [("objective", objective.describe().replace(" -> ", " → "))]
+    rows += [("differs", about.differs)] if about.differs else []
+    rows += [("inert", text) for text in objective.inert(sizes.updates_per_step)]
+    rows += [("warning", text) for text in warnings(config)]
+    rows += [
+        ("sizes", sizes_line(sizes)),
+        ("length", length_line(config, sizes)),
+        ("model", model_line(config, facts)),
+        ("data", data_line(config, facts)),
+        ("output", joined([facts.memory and f"memory {facts.memory}", facts.logger, facts.restored])),
+    ]
+    return [header(config, about, facts), "", *aligned(rows)]
+
+
+def aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """Two columns; a repeated first word is written once, an empty line is left out."""
+    lines, before = [], ""
+    for word, text in rows:
+        if text:
+            lines.append(f"  {'' if word == before else word:<{COLUMN - 2}}  {text}")
+            before = word
+    return lines
+
+
+def joined(parts: Sequence[str | None]) -> str:
+    """The parts that say something, with dots between."""
+    return " · ".join(part for part in parts if part)
+
+
+def counted(number: int, word: str) -> str:
+    """1 update, 4 updates."""
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+
+
+def header(config: RunConfig, about: Page, facts: Facts) -> str:
+    """grpo 0.1.0 · dapo (published, arXiv:2503.14476) · runs/dapo/3f9c21ab-s0/1"""
+    source = ", ".join(part for part in (config.source, about.paper) if part)
+    return joined([f"grpo {__version__}", f"{config.name} ({source})", facts.folder])
+
+
+def sizes_line(sizes: Sizes) -> str:
+    """Prompts, completions, updates and passes of one step."""
+    updates = counted(sizes.updates_per_step, "update")
+    if sizes.updates_per_step > 1:
+        updates += (
+            f" ({counted(sizes.epochs, 'epoch')} × {counted(sizes.minibatches, 'minibatch').replace('hs', 'hes')}"
+        )
+        updates += f", {sizes.completions_per_update} completions each)"
+    return joined(
+        [
+            f"{counted(sizes.prompts_per_step, 'prompt')} × {sizes.group_size} completions "
+            f"= {sizes.completions_per_step:,} per step",
+            updates,
+            f"≤ {sizes.max_completion_tokens:,} new tokens",
+            f"{counted(sizes.forwards, 'forward')}, {counted(sizes.backwards, 'backward')} per completion",
+        ]
+    )
+
+
+def length_line(config: RunConfig, sizes: Sizes) -> str:
+    """When the run ends."""
+    passes = None if sizes.passes is None else f"{sizes.passes:.2g} passes over the data"
+    tokens = sizes.generated_tokens
+    return joined(
+        [
+            counted(sizes.steps, "step") if sizes.steps is not None else None,
+            passes,
+            f"at most {tokens:,} generated tokens" if tokens is not None else None,
+            f"seed {config.seed}",
+        ]
+    )
+
+
+def model_line(config: RunConfig, facts: Facts) -> str:
+    """The policy, where it lives, what samples from it, and the reference."""
+    weight = None if facts.parameters is None else _millions(facts.parameters)
+    inside = ", ".join(part for part in (weight, facts.dtype) if part)
+    name = config.model.kind if config.model.kind != "hf" else str(config.model.path)
+    place = f" on {facts.device}" if facts.device else ""
+    place += f" × {facts.devices}" if facts.devices > 1 else ""
+    place += f", {counted(facts.threads, 'thread')}" if facts.threads else ""
+    lag = f" ({counted(config.rollout.lag, 'update')} behind)" if config.rollout.lag else ""
+    return joined(
+        [
+            f"{name}{f' ({inside})' if inside else ''}{place}",
+            f"lr {config.optimizer.lr:g} {config.schedule.kind}",
+            f"rollout {config.rollout.kind}{lag}",
+            f"reference {facts.reference}",
+        ]
+    )
+
+
+def _millions(number: int) -> str:
+    return f"{number / 1e9:.2f} B" if number >= 1e9 else f"{number / 1e6:.2f} M"
+
+
+def data_line(config: RunConfig, facts: Facts) -> str:
+    """The task, its splits and the first prompt."""
+    sizes = (facts.train_questions, facts.validation_questions, facts.test_questions)
+    named = zip(sizes, ("train", "validation", "test"), strict=True)
+    splits = " / ".join(f"{size:,} {split}" for size, split in named if size is not None)
+    name = config.choices.get("task") or type(config.task).__name__
+    tokens = f" ({counted(facts.first_prompt_tokens, 'token')})" if facts.first_prompt_tokens else ""
+    text = facts.first_prompt if len(facts.first_prompt) <= 60 else facts.first_prompt[:59] + "…"
+    first = "first prompt " + repr(text).replace("'", '"', 1)[:-1] + '"' + tokens if facts.first_prompt else ""
+    return joined([f"{name}{f': {splits} problems, disjoint' if splits else ''}", first])
