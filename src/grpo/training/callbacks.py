@@ -31,6 +31,20 @@ class RunState:
     best: tuple[int, float] | None = None
     evaluated_tokens: int = 0  # generated tokens at the last validation
 
+    def as_plain(self) -> dict[str, Any]:
+        """For the checkpoint's state.json."""
+        return {
+            "untrained": self.untrained,
+            "best": None if self.best is None else list(self.best),
+            "evaluated_tokens": self.evaluated_tokens,
+        }
+
+    def restore(self, plain: dict[str, Any]) -> None:
+        """Take over what `as_plain` wrote."""
+        self.untrained = plain["untrained"]
+        self.best = None if plain["best"] is None else (plain["best"][0], plain["best"][1])
+        self.evaluated_tokens = plain["evaluated_tokens"]
+
 
 class Evaluation(lightning.Callback):
     """Validation before the first step and every N steps or tokens; `test` once at the end, with the last weights."""
@@ -183,7 +197,7 @@ class Checkpoints(lightning.Callback):
             step,
             tensors=trainable(module.policy),
             optimizer=optimizer.optimizer.state_dict(),
-            state={"counters": asdict(module.counters), "run": asdict(self.state), **self.identity},
+            state={"counters": asdict(module.counters), "run": self.state.as_plain(), "guard": module.guard.state(), **self.identity},
             extra=module.engine.state(),
         )
         self.saved = step
@@ -209,9 +223,8 @@ class Restore(lightning.Callback):
         optimizer: Any = module.optimizers()
         optimizer.optimizer.load_state_dict(self.checkpoint.optimizer)
         module.counters = Counters(**state["counters"])
-        self.state.untrained = state["run"]["untrained"]
-        self.state.best = None if state["run"]["best"] is None else (state["run"]["best"][0], state["run"]["best"][1])
-        self.state.evaluated_tokens = state["run"]["evaluated_tokens"]
+        module.guard.restore(state["guard"])
+        self.state.restore(state["run"])
         for engine in (module.engine, module.live_engine):
             engine.load_state(self.checkpoint.extra, module.counters.version)
 

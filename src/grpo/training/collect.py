@@ -80,16 +80,6 @@ class Collector:
         )
         return [replace(r, group=r.group + first_group) for r in rollouts]
 
-    def score(self, prompts: Sequence[Prompt], rollouts: Sequence[Rollout]) -> Scores:
-        """Rewards [B, R] of the completions, the shaping's column last."""
-        scores = self.scorer.score(list(prompts), list(rollouts))
-        lengths = torch.tensor([r.length for r in rollouts])
-        truncated = torch.tensor([r.truncated for r in rollouts])
-        column = self.objective.shaping(lengths, self.sampling.max_tokens, truncated)
-        if column is None:
-            return scores
-        return with_column(scores, column, self.objective.shaping.weight)
-
     def collect(self, step: int, timer: Timer) -> Experience:
         """The completions of a step; a filter refills dropped groups, in rounds, until all places are taken."""
         rule = self.objective.filter
@@ -107,7 +97,7 @@ class Collector:
             if self.on_rollouts is not None:
                 self.on_rollouts(step, f"train/{rounds}", new)
             with timer("reward"):
-                scores = self.score(asked, new)
+                scores = score(self.scorer, self.objective.shaping, asked, new, self.sampling.max_tokens)
             kept += sorted(group for group, worth in rule.keep(scores).items() if worth)
             prompts += asked
             rollouts += new
@@ -141,3 +131,14 @@ class Collector:
             exhausted=exhausted,
         )
 
+
+
+def score(
+    scorer: Any, shaping: Any, prompts: Sequence[Prompt], rollouts: Sequence[Rollout], max_completion_tokens: int
+) -> Scores:
+    """Rewards [B, R] of the completions, the shaping's column last."""
+    scores = scorer.score(prompts, rollouts)
+    lengths = torch.tensor([r.length for r in rollouts])
+    truncated = torch.tensor([r.truncated for r in rollouts])
+    column = shaping(lengths, max_completion_tokens, truncated)
+    return scores if column is None else with_column(scores, column, shaping.weight)

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import lightning
@@ -15,6 +17,7 @@ from torch import Tensor
 from grpo.data import Tokens
 from grpo.recording.meters import Meters, Timer, peak_memory, speeds
 from grpo.rollout.base import Engine
+from grpo.runs.nonfinite import NonFiniteGuard, save_evidence
 from grpo.training.batch import Batch, microbatches, minibatches, pad_floats, sampled_mask, with_column
 from grpo.training.collect import Collector, Experience
 from grpo.training.logprobs import completion_logps
@@ -50,7 +53,9 @@ class GRPOModule(lightning.LightningModule):
         make_engines: Callable[[GRPOModule], tuple[Engine, Engine]],
         make_collector: Callable[[GRPOModule], Collector],
         reward_names: list[str],
-        guard: Any,
+        guard: NonFiniteGuard,
+        evidence_folder: Path,
+        total_steps: int | None = None,
         autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
         super().__init__()
@@ -59,7 +64,8 @@ class GRPOModule(lightning.LightningModule):
         # Kept in a tuple: a submodule would be moved, saved and counted as the policy's own weights.
         self._reference = (reference,)
         self._make_engines, self._make_collector = make_engines, make_collector
-        self.reward_names, self.guard, self.autocast = reward_names, guard, autocast
+        self.reward_names, self.autocast, self.total_steps = reward_names, autocast, total_steps
+        self.guard, self.evidence_folder = guard, evidence_folder
         self.counters, self.timer, self.meters = Counters(), Timer(), Meters()
         self._learning_rate = config.optimizer.lr
         self.metrics: dict[str, float] = {}
@@ -246,7 +252,12 @@ class GRPOModule(lightning.LightningModule):
                 self._old.setdefault(place, batch.logp_old[place])
 
     def _set_learning_rate(self, optimizer: Any, step: int) -> None:
-        rate = learning_rate(self.config, step=step, generated_tokens=self.counters.generated_tokens)
+        rate = learning_rate(
+            self.config,
+            step=step,
+            generated_tokens=self.counters.generated_tokens,
+            total_steps=self.total_steps,
+        )
         for group in optimizer.param_groups:
             group["lr"] = rate
         self._learning_rate = rate
@@ -257,9 +268,8 @@ class GRPOModule(lightning.LightningModule):
         limit = self.config.max_grad_norm
         norm = torch.nn.utils.clip_grad_norm_(parameters, float("inf") if limit is None else limit)
         loss = math.fsum(terms.values())
-        finite = bool(torch.isfinite(norm)) and math.isfinite(loss)
-        self.guard.check(finite, step=step, evidence={"loss": loss, "grad_norm": float(norm)}, batch=minibatch)
-        if not finite:
+        evidence = partial(self.save_evidence, minibatch, step, {"loss": loss, "grad_norm": float(norm)})
+        if self.guard.skip(step + 1, loss, float(norm), evidence):
             optimizer.zero_grad(set_to_none=True)
             return UpdateResult("skipped", loss, float(norm))
         self.meters.add_mean("grad_norm", float(norm), 1)
@@ -270,6 +280,22 @@ class GRPOModule(lightning.LightningModule):
         optimizer.step()
         self.counters.trained_tokens += int(minibatch.mask[minibatch.active].sum())
         return UpdateResult("updated", loss, float(norm))
+
+    def save_evidence(self, batch: Batch, step: int, numbers: dict[str, float]) -> Path:
+        """The minibatch whose loss or gradient was not finite, beside the run, for whoever looks for the reason."""
+        texts = [{"prompt_id": r.prompt_id, "sample": r.sample, "completion": r.text} for r in batch.rollouts]
+        gradients = {n: float(p.grad.norm()) for n, p in self.policy.named_parameters() if p.grad is not None}
+        ids = [torch.tensor(r.token_ids, dtype=torch.float64) for r in batch.rollouts]
+        tensors = {
+            "mask": batch.mask,
+            "advantages": batch.advantages,
+            "rewards": batch.rewards,
+            "groups": batch.groups,
+            "logp_rollout": batch.logp_rollout,
+            "token_ids": torch.nn.utils.rnn.pad_sequence(ids, batch_first=True, padding_value=-1).long(),
+        }
+        content = {**numbers, "samples": texts, "gradient_norms": gradients}
+        return save_evidence(self.evidence_folder, step + 1, content, tensors)
 
     def report(self, step: int, experience: Experience, batch: Batch, results: list[UpdateResult]) -> None:
         """Metrics of the step, for the recorder; sample rows where the step shows them."""

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
+import logging
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,47 +13,191 @@ import torch
 from torch.utils.data import DataLoader
 
 from grpo import start
-from grpo.algorithm.form import build
-from grpo.config.hashing import config_hash
-from grpo.config.sizes import Sizes
-from grpo.data import Rollout, Sampling
-from grpo.errors import UserError
+from grpo.config.hashing import algorithm_hash, config_hash
+from grpo.data import Prompt, Rollout, Scores
 from grpo.models import load as models
 from grpo.recording import curves, wandb
+from grpo.recording.meters import reset_peak_memory
 from grpo.recording.progress import Progress
 from grpo.recording.recorder import Recorder
-from grpo.rewards.scoring import Scorer
-from grpo.rollout import replay
-from grpo.rollout.base import Engine
-from grpo.rollout.lagged import LaggedEngine
-from grpo.rollout.replay import ReplayEngine
-from grpo.rollout.transformers_engine import TransformersEngine
-from grpo.runs import resume
+from grpo.runs import checkpoint, resume
 from grpo.runs.folder import RunFolder
-from grpo.runs.nonfinite import NonFiniteGuard
 from grpo.runs.preflight import preflight
 from grpo.runs.signals import GracefulStop
-from grpo.tasks.prompts import PromptBook
+from grpo.training.assemble import Run, assemble, cpu_threads, make_module, training_sampling, transformers_engine
+from grpo.training.collect import score
 from grpo.training.callbacks import Checkpoints, Evaluation, Recording, Restore, RunState, Stopping
-from grpo.training.collect import Collector
-from grpo.training.module import GRPOModule
 
-
-@dataclass
-class Parts:
-    """What a run is made of, once the configuration is checked and before anything is sampled."""
-
-    objective: Any
-    policy: Any
-    reference: Any | None
-    tokenizer: Any
-    book: PromptBook
-    scorer: Scorer
-    device: torch.device
+ENDLESS = 10**9  # steps of a run that a token budget ends
 
 
 def run(config: Any, resolved: Mapping[str, Any]) -> int:
-    """Train as `config` says; returns the exit code. User mistakes are UserError, everything else propagates."""
+    """Train as `config` says; returns the exit code. The user's mistakes are UserErrors, all else propagates."""
     quieten()
-    parts = assemble(config)
-    return train(config, resolved, parts)
+    digest = config_hash(resolved)
+    place: dict[str, Any] = {"root": config.output_dir, "name": config.name, "config_hash": digest, "seed": config.seed}
+    plan = resume.plan(config.resume, **place, resolved=resolved, folder=config.sweep)
+    assembled = assemble(config)
+    if plan.folder is not None:
+        folder = RunFolder.reopen(plan.folder, step=plan.step)
+    else:
+        folder = RunFolder.create(resolved, assembled.objective.describe(), **place, folder=config.sweep)
+    try:
+        with GracefulStop() as stop:
+            return Session(assembled, resolved, folder, plan, stop).run()
+    except BaseException as error:
+        ended = "stopped" if isinstance(error, KeyboardInterrupt) else "failed"
+        folder.status(ended, error=f"{type(error).__name__}: {error}" if ended == "failed" else None)
+        raise
+
+
+class Session:
+    """The life of one run in its folder, in the order of the methods."""
+
+    def __init__(
+        self, assembled: Run, resolved: Mapping[str, Any], folder: RunFolder, plan: resume.ResumePlan, stop: GracefulStop
+    ) -> None:
+        self.made, self.config, self.resolved = assembled, assembled.config, resolved
+        self.folder, self.plan, self.stop = folder, plan, stop
+        self.logger = self._logger()
+        self.recorder = Recorder(folder.path, self.logger)
+        self.total = assembled.sizes.steps
+        self.progress = Progress(self.total, self.config.budget.generated_tokens, start=plan.step)
+        self.state = RunState()
+        self.module = make_module(assembled, folder.path)
+
+    def run(self) -> int:
+        """Start table, preflight, training, test, export, curves, last words."""
+        ended = "failed"
+        try:
+            self.announce()
+            self.preflight()
+            self.train()
+            ended = "stopped" if self.stop.requested else "done"
+            if ended == "done":
+                self.finish()
+            self.close_words(ended)
+        finally:
+            self.progress.close()
+            self.recorder.close(ended)
+        self.folder.status(ended, step=self.module.counters.step, reason=self.stop.requested or self.reason)  # type: ignore[arg-type]
+        return 0 if ended == "done" else 128 + (2 if self.stop.requested == "SIGINT" else 15)
+
+    def _logger(self) -> Any:
+        config = self.config
+        return wandb.make_logger(
+            config.logger,
+            self.folder.path,
+            name=f"{config.name}-s{config.seed}",
+            group=Path(config.sweep).parent.name if config.sweep else None,
+            job_type=config.name,
+            tags=[config.algorithm, config.source, *(f"{group}={choice}" for group, choice in config.choices.items())],
+            resolved={**self.resolved, "algorithm_hash": algorithm_hash(self.resolved)},
+        )
+
+    def announce(self) -> None:
+        """The start table, before anything is sampled."""
+        made, book = self.made, self.made.book
+        first = book.train(self.plan.step, 1)[0]
+        self.say_lines(
+            start.table(
+                self.config,
+                made.sizes,
+                made.objective,
+                start.Facts(
+                    folder=str(self.folder.path),
+                    parameters=made.policy.num_parameters(),
+                    dtype=str(made.policy.dtype).removeprefix("torch."),
+                    device=str(made.device),
+                    threads=cpu_threads() if made.device.type == "cpu" else None,
+                    reference="none" if made.reference is None else "a copy of the policy",
+                    train_questions=book.size("train"),
+                    validation_questions=book.size("validation"),
+                    test_questions=book.size("test"),
+                    first_prompt=first.text,
+                    first_prompt_tokens=len(first.token_ids),
+                    restored=self.plan.message or "",
+                    logger=wandb.describe(self.logger),
+                ),
+            )
+        )
+
+    def say_lines(self, lines: list[str]) -> None:
+        """Text above the progress bar."""
+        for line in lines:
+            self.progress.say(line)
+
+    def preflight(self) -> None:
+        """Is there anything to learn? Only before the first step: a resumed run has answered it."""
+        config = self.config
+        if config.preflight_mode == "off" or self.plan.checkpoint is not None:
+            return
+        engine = transformers_engine(self.made, self.made.policy)
+        sampling, made = training_sampling(config), self.made
+
+        def sample(round_: int) -> tuple[list[Prompt], list[Rollout], Scores]:
+            prompts = made.book.refill(-1, round_, config.prompts_per_step)
+            rollouts = engine.generate(
+                prompts, config.group_size, sampling, seed=config.seed, stream=f"preflight/{round_}", step=0
+            )
+            return prompts, rollouts, score(made.scorer, made.objective.shaping, prompts, rollouts, sampling.max_tokens)
+
+        report = preflight(
+            sample, config.group_size, max_completion_tokens=config.max_completion_tokens, right_at=config.reward.right_at
+        )
+        self.say_lines(start.aligned([("preflight", line) for line in report.enforce(config.preflight_mode)]))
+
+    def train(self) -> None:
+        """Lightning's Trainer over a finite loader of step numbers; everything else happens in the callbacks."""
+        reset_peak_memory()
+        config = self.config
+        if self.plan.checkpoint is not None:
+            self.recorder.cut_back(self.plan.step)
+        shared = {"config": config, "state": self.state, "recorder": self.recorder}
+        self.evaluation = Evaluation(**shared, book=self.made.book, scorer=self.made.scorer, say=self.progress.say)
+        identity = {"config_hash": config_hash(self.resolved), "seed": config.seed}
+        trainer = lightning.Trainer(
+            accelerator=self.made.device.type if self.made.device.type == "cpu" else "gpu",
+            devices=1,
+            max_epochs=1,  # one pass over the loader; max_steps would count optimizer updates
+            max_steps=-1,
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            callbacks=[
+                Restore(checkpoint.load(self.plan.checkpoint) if self.plan.checkpoint else None, self.state),
+                self.evaluation,
+                Recording(
+                    config=config, recorder=self.recorder, folder=self.folder, progress=self.progress, total=self.total
+                ),
+                Checkpoints(**shared, folder=self.folder, stop=self.stop, identity=identity),
+                Stopping(config=config, stop=self.stop),
+            ],
+        )
+        steps = range(self.plan.step, ENDLESS if self.total is None else self.total)
+        trainer.fit(self.module, DataLoader(steps, batch_size=None))  # type: ignore[arg-type]
+
+    @property
+    def reason(self) -> str:
+        """Why the steps ended."""
+        counters = self.module.counters
+        return "all steps done" if counters.step == self.total else "token budget spent"
+
+    def finish(self) -> None:
+        """Test with the last weights, the policy as a folder, the summary."""
+        if self.config.eval.test_questions:
+            metrics = self.evaluation.test(self.module)
+            self.recorder.metrics(self.module.counters.step, metrics)
+            self.recorder.summary(metrics)
+            self.progress.result(metrics)
+        if self.config.checkpoint.export:
+            models.export(self.made.policy, self.made.tokenizer, self.folder.path / "policy")
+        curves.draw(self.folder.path)
+
+
+def quieten() -> None:
+    """Nothing of the libraries' advice between our lines; real warnings and errors stay."""
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    for text in (".*does not have many workers.*", ".*in eval mode at the start of training.*", ".*LeafSpec.*"):
+        warnings.filterwarnings("ignore", message=text)

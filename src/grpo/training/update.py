@@ -134,7 +134,7 @@ def measure(meters: Meters, tokens: Tokens, derivatives: Differentiated) -> None
     meters.add_max("surrogate/weight_max", float(weight.max()))
     meters.add_mean("surrogate/weight_zero", float((weight == 0).sum()), count)
     if tokens.entropy is not None:
-        meters.add_mean("policy/entropy", float(tokens.entropy[mask].sum()), count)
+        meters.add_mean("policy/entropy", float(tokens.entropy.detach()[mask].sum()), count)
     seen = derivatives.loss.diagnostics
     if "ratio" in seen:
         ratio = seen["ratio"][mask]

@@ -1,0 +1,157 @@
+"""From a checked configuration to the objects of a run; nothing is sampled or trained here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from grpo.algorithm.form import build
+from grpo.config.sizes import Sizes, sizes
+from grpo.data import Rollout, Sampling
+from grpo.models import load as models
+from grpo.rewards.scoring import Scorer
+from grpo.rollout import replay
+from grpo.rollout.base import Engine
+from grpo.rollout.lagged import LaggedEngine
+from grpo.rollout.replay import ReplayEngine
+from grpo.rollout.transformers_engine import TransformersEngine
+from grpo.runs.nonfinite import NonFiniteGuard
+from grpo.tasks.prompts import PromptBook
+from grpo.training.collect import Collector
+from grpo.training.module import GRPOModule
+
+
+@dataclass
+class Run:
+    """What a run is made of."""
+
+    config: Any
+    sizes: Sizes
+    objective: Any
+    policy: Any
+    reference: Any | None
+    tokenizer: Any
+    book: PromptBook
+    scorer: Scorer
+    device: torch.device
+    autocast: Callable[[], AbstractContextManager[Any]]
+
+    @property
+    def reward_names(self) -> list[str]:
+        """Columns of the rewards: the functions, then the shaping, then a bonus placed in the reward."""
+        names = list(self.scorer.names)
+        if type(self.objective.shaping).__name__ != "NoShaping":
+            names.append(self.objective.shaping.name)
+        return [*names, "bonus"] if self.objective.bonus else names
+
+
+def pick_device(accelerator: str) -> torch.device:
+    """The device of trainer.accelerator; auto prefers a GPU."""
+    gpu = accelerator == "gpu" or (accelerator == "auto" and torch.cuda.is_available())
+    return torch.device("cuda", torch.cuda.current_device()) if gpu else torch.device("cpu")
+
+
+def autocast_for(precision: str, device: torch.device) -> Callable[[], AbstractContextManager[Any]]:
+    """The context of every forward pass, the trainer's and the engine's alike, so that log μ and log π agree."""
+    if precision == "bf16-mixed":
+        return partial(torch.autocast, device_type=device.type, dtype=torch.bfloat16)
+    return nullcontext
+
+
+def assemble(config: Any) -> Run:
+    """Load the policy, its tokenizer and, only where some part reads it, the reference."""
+    objective = build(config)
+    device = pick_device(config.trainer.accelerator)
+    policy, tokenizer = models.load_policy(config.model, device)
+    book = PromptBook(config.task, tokenizer, config.seed, config.max_prompt_tokens)
+    return Run(
+        config=config,
+        sizes=sizes(config, objective.needs_reference, book.size("train")),
+        objective=objective,
+        policy=policy,
+        reference=models.load_reference(config.model, device) if objective.needs_reference else None,
+        tokenizer=tokenizer,
+        book=book,
+        scorer=Scorer(config.reward),
+        device=device,
+        autocast=autocast_for(config.trainer.precision, device),
+    )
+
+
+def transformers_engine(run: Run, model: Any) -> TransformersEngine:
+    """An engine over some copy of the policy."""
+    return TransformersEngine(
+        model,
+        eos_ids=models.eos_ids(run.policy, run.tokenizer),
+        pad_id=run.tokenizer.pad_token_id,
+        decode=partial(run.tokenizer.decode, skip_special_tokens=True),
+        max_rows=run.config.rollout.max_rows,
+        autocast=run.autocast,
+    )
+
+
+def engines(run: Run, module: GRPOModule) -> tuple[Engine, Engine]:
+    """(engine for training, engine at the weights as they are): the same one unless training lags or replays."""
+    live = transformers_engine(run, module.policy)
+    settings = run.config.rollout
+    if settings.kind == "replay":
+        return ReplayEngine(settings.path, live), live
+    if settings.lag:
+        private = LaggedEngine.private_copy(module.policy)
+        return LaggedEngine(transformers_engine(run, private), private, settings.lag), live
+    return live, live
+
+
+def training_sampling(config: Any) -> Sampling:
+    """How training completions are drawn."""
+    chosen = config.sampling
+    return Sampling(chosen.temperature, chosen.top_p, chosen.top_k, chosen.min_p, config.max_completion_tokens)
+
+
+def collector(run: Run, folder: Path, module: GRPOModule) -> Collector:
+    """The first half of the step."""
+
+    def save(step: int, stream: str, rollouts: list[Rollout]) -> None:
+        replay.save(folder, step, stream, rollouts)
+
+    return Collector(
+        book=run.book,
+        scorer=run.scorer,
+        engine=module.engine,
+        objective=run.objective,
+        sampling=training_sampling(run.config),
+        prompts_per_step=run.config.prompts_per_step,
+        group_size=run.config.group_size,
+        seed=run.config.seed,
+        on_rollouts=save if run.config.save_rollouts else None,
+    )
+
+
+def make_module(run: Run, folder: Path) -> GRPOModule:
+    """The LightningModule of the run; its engines are built in its `setup`."""
+    return GRPOModule(
+        config=run.config,
+        objective=run.objective,
+        policy=run.policy,
+        reference=run.reference,
+        pad_id=run.tokenizer.pad_token_id,
+        make_engines=partial(engines, run),
+        make_collector=partial(collector, run, folder),
+        reward_names=run.reward_names,
+        guard=NonFiniteGuard(),
+        evidence_folder=folder,
+        total_steps=run.sizes.steps,
+        autocast=run.autocast,
+    )
+
+
+def cpu_threads() -> int:
+    """Threads of one process, as torch sees them."""
+    return int(os.environ.get("OMP_NUM_THREADS") or torch.get_num_threads())
