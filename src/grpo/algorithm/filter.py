@@ -39,8 +39,8 @@ class NoFilter:
 class MixedGroups:
     """Keep groups with 0 < #right < G, draw new prompts for the others
 
-    Dynamic sampling, DAPO, arXiv:2503.14476 eq. 11 (by accuracy). By reward it is the chapter's "groups whose rewards are
-    all equal", which keeps an all-wrong group as soon as a length punishment makes its rewards differ.
+    Dynamic sampling, DAPO, arXiv:2503.14476 eq. 11 (by accuracy). By reward it is the chapter's "groups whose
+    rewards are all equal", which keeps an all-wrong group as soon as a length punishment makes its rewards differ.
     """
 
     resamples = True
@@ -58,7 +58,34 @@ class MixedGroups:
         return dict(zip(scores.groups.tolist(), varies(sigma, mean).tolist(), strict=True))
 
     def rows(self, scores: Scores) -> Tensor:
-        return scores.scored
+        keep = self.keep(scores)
+        return scores.scored & scores.scored.new_tensor([keep[group] for group in scores.groups.tolist()])
 
     def __repr__(self) -> str:
         return f"mixed_groups(by {self.by}, ≤ {self.max_rounds} rounds, then {self.when_exhausted})"
+
+
+@dataclass(frozen=True, config=STRICT)
+class TopK:
+    """Keep the k completions of each group with the highest reward, ties by lower index
+
+    Rejection sampling, table 7.1 of the chapter; RAFT, Dong et al., arXiv:2304.06767. Advantages come from the whole
+    group: on the kept ones, which are all right, a z-score would be 0/0. rewards [B, R] -> [B]
+    """
+
+    resamples = False
+
+    k: Annotated[int, Field(ge=1)] = 2
+    """completions kept per group; k ≥ group_size keeps every scored one"""
+
+    def keep(self, scores: Scores) -> dict[int, bool]:
+        return dict.fromkeys(scores.groups.tolist(), True)
+
+    def rows(self, scores: Scores) -> Tensor:
+        total, index = scores.total, scores.groups.new_ones(scores.groups.shape).cumsum(0)
+        rivals = (scores.groups[:, None] == scores.groups) & scores.scored
+        ahead = (total > total[:, None]) | (total == total[:, None]) & (index < index[:, None])
+        return scores.scored & ((rivals & ahead).sum(dim=1) < self.k)
+
+    def __repr__(self) -> str:
+        return f"top_k({self.k})"

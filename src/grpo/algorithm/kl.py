@@ -1,8 +1,8 @@
 """KL penalties against the reference policy: an estimate per token, [B, T], with gradient
 
-d = log π_ref − log π. The estimators share their mean under samples of π, E[k1] = E[k3] = KL(π‖π_ref), but in the loss
-their *gradients* differ: k1's has mean zero, k2's is the reverse KL's, k3's the forward KL's (each in expectation, on-policy).
-In the reward they are detached, and k1 is the one whose policy gradient is the reverse KL's.
+d = log π_ref − log π. Under samples of π, E[k1] = E[k3] = KL(π‖π_ref); k2 is biased. In the loss their *gradients*
+differ, in expectation and on-policy: k1's is zero, k2's the reverse KL's, k3's the forward KL's. In the reward they
+are detached, and k1 is the one whose policy gradient is the reverse KL's.
 """
 
 from __future__ import annotations

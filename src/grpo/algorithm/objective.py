@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from grpo.algorithm.form import count_pairs
 from grpo.algorithm.part import sequence_mean, sequence_sum
 from grpo.data import Tokens, Totals
 
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from grpo.data import Loss, Scores
+
+
+@dataclass(frozen=True)
+class PairTotals(Totals):
+    """Totals with the number of pairs, the contrastive form's denominator."""
+
+    pairs: int = 0
 
 
 def sanitised(tokens: Tokens) -> Tokens:
@@ -83,18 +91,26 @@ class Objective:
         """[B, T] bool, tokens in the loss. scored [B]: any further reason to leave completions out."""
         return self.overlong(mask, truncated) & scored[:, None]
 
-    def totals(self, mask: Tensor, groups: Tensor, max_completion_tokens: int, rows: Tensor | None = None) -> Totals:
+    def totals(
+        self,
+        mask: Tensor,
+        groups: Tensor,
+        max_completion_tokens: int,
+        rows: Tensor | None = None,
+        scores: Scores | None = None,
+    ) -> Totals:
         """Denominators of an optimizer step from its final mask [B, T].
 
         rows [B] bool: completions in the loss (`self.rows`); without it all are, so that one whose tokens are all
-        masked counts as an empty completion.
+        masked counts as an empty completion. scores: read by the contrastive form, which counts pairs.
         """
         present = mask.new_ones(mask.shape[0]) if rows is None else rows
         lengths = (mask & present[:, None]).sum(dim=1)
         group_tokens: dict[int, int] = {}
         for group, length in zip(groups.tolist(), lengths.tolist(), strict=True):
             group_tokens[group] = group_tokens.get(group, 0) + length
-        return Totals(
+        return PairTotals(
+            pairs=count_pairs(self, scores, rows),
             tokens=int(lengths.sum()),
             sequences=int(present.sum()),
             nonempty=int((lengths > 0).sum()),
@@ -144,6 +160,30 @@ class Objective:
     def needs_every_row(self) -> bool:
         """True if completions with A = 0 still have a gradient, so that no row may be skipped."""
         return self.trains_entropy or self.form.every_row(self)
+
+    @property
+    def needs_rewards(self) -> bool:
+        """True if the form reads Tokens.rewards, and a group's completions must share a micro-batch."""
+        return self.form.needs_rewards
+
+    @property
+    def needs_whole_update(self) -> bool:
+        """True if an update may not be split into micro-batches, because a part ranks tokens over all of it."""
+        return getattr(self.surrogate, "needs_whole_update", False)
+
+    @property
+    def top_k(self) -> int:
+        """Top tokens per position that the engine reports and the trainer scores for Tokens.topk_*; 0: none."""
+        return getattr(self.surrogate, "top_k", 0)
+
+    @property
+    def unsafe(self) -> list[str]:
+        """What to say at start about formulas that run at one's own risk."""
+        return [text for text in [getattr(self.surrogate, "unsafe", "")] if text]
+
+    def conflicts(self) -> list[str]:
+        """Combinations without meaning, one sentence each with what to use instead; the start refuses them."""
+        return self.form.conflicts(self)
 
     def describe(self) -> str:
         """The algorithm in one line."""

@@ -34,8 +34,8 @@ class NoShaping:
 class SoftOverlong:
     """0 up to L − C, then ((L − C) − |o|) / C, −1 from L on; C = interval · L
 
-    Soft overlong punishment, DAPO, arXiv:2503.14476 eq. 13 (L 20480, C 4096). Its rewards are ±1: where yours are 0 and 1,
-    weight=0.5 is the same punishment.
+    Soft overlong punishment, DAPO, arXiv:2503.14476 eq. 13 (L 20480, C 4096). Its rewards are ±1: where yours are 0 and
+    1, weight=0.5 is the same punishment.
     """
 
     name = "soft_overlong"
