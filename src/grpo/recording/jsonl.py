@@ -89,10 +89,3 @@ def rewrite(path: Path, keep: Callable[[dict[str, Any]], bool]) -> int:
         os.fsync(file.fileno())
     os.replace(new, path)
     return dropped
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a small JSON file that a reader sees whole or not at all."""
-    new = path.with_name(path.name + ".tmp")
-    new.write_text(json.dumps(plain(value), allow_nan=False, indent=1) + "\n", encoding="utf-8")
-    os.replace(new, path)
