@@ -123,7 +123,7 @@ def run_batch(
         rewards=scores.total.where(rows, torch.nan),
         **columns,
     )
-    totals: Totals = objective.totals(mask, scores.groups, budget, rows, scores)
+    totals: Totals = objective.totals(mask, scores.groups, budget, rows, scores.total)
     loss = objective(tokens, totals)
     (gradient,) = torch.autograd.grad(loss.loss, logp)
     if hasattr(objective.credit, "needs_reference") and objective.credit.needs_reference:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from grpo.algorithm.objective import Objective
-    from grpo.data import Scores, Tokens, Totals
+    from grpo.data import Tokens, Totals
 
 AXES = (
     "form", "advantage", "credit", "ratio", "surrogate", "correction", "aggregation",
@@ -163,11 +163,9 @@ class Likelihood:
         return "likelihood"
 
 
-def count_pairs(parts: Objective, scores: Scores | None, rows: Tensor | None) -> int:
-    """Pairs of the whole step; 0 for forms without pairs."""
+def count_pairs(parts: Objective, groups: Tensor, rewards: Tensor | None, rows: Tensor | None) -> int:
+    """Pairs of the whole update; 0 for forms without pairs."""
     if not parts.form.needs_rewards:
         return 0
-    if scores is None:
-        raise ValueError(f"form={parts.form!r} counts pairs over the whole step: pass scores to totals()")
-    total = scores.total if rows is None else scores.total.where(rows, float("nan"))
-    return len(parts.form.pairs(total, scores.groups))
+    rewards = needed(rewards, "rewards", "totals() of a contrastive form")
+    return len(parts.form.pairs(rewards if rows is None else rewards.where(rows, float("nan")), groups))

@@ -97,12 +97,12 @@ class Objective:
         groups: Tensor,
         max_completion_tokens: int,
         rows: Tensor | None = None,
-        scores: Scores | None = None,
+        rewards: Tensor | None = None,
     ) -> Totals:
         """Denominators of an optimizer step from its final mask [B, T].
 
         rows [B] bool: completions in the loss (`self.rows`); without it all are, so that one whose tokens are all
-        masked counts as an empty completion. scores: read by the contrastive form, which counts pairs.
+        masked counts as an empty completion. rewards [B]: read by the contrastive form, which counts pairs.
         """
         present = mask.new_ones(mask.shape[0]) if rows is None else rows
         lengths = (mask & present[:, None]).sum(dim=1)
@@ -110,7 +110,7 @@ class Objective:
         for group, length in zip(groups.tolist(), lengths.tolist(), strict=True):
             group_tokens[group] = group_tokens.get(group, 0) + length
         return PairTotals(
-            pairs=count_pairs(self, scores, rows),
+            pairs=count_pairs(self, groups, rewards, rows),
             tokens=int(lengths.sum()),
             sequences=int(present.sum()),
             nonempty=int((lengths > 0).sum()),

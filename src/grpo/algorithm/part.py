@@ -68,8 +68,11 @@ def moments(values: Tensor, groups: Tensor, valid: Tensor, ddof: int = 0) -> tup
 
 
 def varies(sigma: Tensor, mean: Tensor) -> Tensor:
-    """True where a spread is more than rounding: mean(4 × 0.7) may miss 0.7 by one ulp."""
-    return sigma > 1e-8 * mean.abs().clamp(min=1.0)
+    """True where a spread is more than rounding: mean(4 × 0.7) may miss 0.7 by one ulp.
+
+    σ > max(1e-8, 1e-12 |μ|): rewards of 1e8 that differ by 1 still do, in float64.
+    """
+    return sigma > (1e-12 * mean.abs()).clamp(min=1e-8)
 
 
 def number(value: float) -> str:
