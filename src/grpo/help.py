@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from grpo import __version__
@@ -53,7 +54,8 @@ def _groups(composer: Composer) -> list[str]:
     for group, options in composer.groups.items():
         default = composer.defaults.get(group)
         names = " · ".join(f"{name}*" if name == default else name for name in options)
-        lines.append(f"  {group if default else '+' + group:<{width}}  {names}")
+        first = f"  {group if default else '+' + group:<{width}}  "
+        lines += wrap(names, 120, initial_indent=first, subsequent_indent=" " * len(first), break_long_words=False)
     return lines
 
 

@@ -19,7 +19,6 @@ from grpo.errors import ConfigError, Mistake
 Resolved = dict[str, Any]
 UNSAID = {
     "model.path": "say which model: model.path=FOLDER, or a hub id such as model.path=Qwen/Qwen2.5-0.5B-Instruct",
-    "rollout.path": "say which run to replay: rollout.path=FOLDER, a run made with save_rollouts=true",
 }
 
 

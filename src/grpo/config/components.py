@@ -40,13 +40,13 @@ def word(target: Callable[..., Any]) -> str:
 
 
 def parameters(target: Callable[..., Any]) -> list[str] | None:
-    """Names that a component takes; None if it takes any (**kwargs)."""
+    """Names that a component takes; None for a class that takes any. A function's **columns are the data's."""
     if dataclasses.is_dataclass(target):
         return [f.name for f in dataclasses.fields(target) if f.init]
     if hasattr(target, "model_fields"):
         return list(target.model_fields)  # type: ignore[attr-defined]
     known = inspect.signature(target).parameters.values()
-    if any(p.kind is p.VAR_KEYWORD for p in known):
+    if inspect.isclass(target) and any(p.kind is p.VAR_KEYWORD for p in known):
         return None
     return [p.name for p in known if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
 

@@ -105,7 +105,7 @@ def _rollout(config: RunConfig) -> Iterator[tuple[str, str]]:
     rollout = config.rollout
     if rollout.kind == "replay":
         if rollout.path is None:
-            yield "rollout.path", "say which run to replay: a folder with rollouts/, written with save_rollouts=true"
+            yield "rollout.path", "say which run to replay: rollout.path=FOLDER, a run made with save_rollouts=true"
         elif not Path(rollout.path).is_dir():
             yield "rollout.path", f"there is no folder {rollout.path}"
         if rollout.lag:

@@ -18,6 +18,9 @@ WHY = {
 def nearest(word: str, names: Iterable[str]) -> str | None:
     """The name that was probably meant."""
     known = {name.lower(): name for name in names}
+    turned = [name for name in known if sorted(name) == sorted(word.lower())]  # dpao is dapo, not dpo
+    if turned:
+        return known[turned[0]]
     match = get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
     return known[match[0]] if match else None
 

@@ -1,0 +1,78 @@
+"""The start table is text made of a configuration and facts, nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from grpo import start
+from grpo.algorithm.form import build
+from grpo.config.check import load
+from grpo.config.compose import Composer
+from grpo.config.sizes import sizes
+
+COMPOSER = Composer()
+FACTS = start.Facts(
+    folder="runs/dapo/3f9c21ab-s0/1",
+    parameters=460_000,
+    dtype="float32",
+    device="cpu",
+    threads=2,
+    train_questions=4000,
+    validation_questions=512,
+    test_questions=512,
+    first_prompt="37+5=",
+    first_prompt_tokens=6,
+    logger="W&B offline (no key): wandb sync runs/dapo/3f9c21ab-s0/1/wandb",
+)
+
+
+def made(*arguments: str, facts: start.Facts = FACTS) -> str:
+    config, _ = load(arguments, COMPOSER)
+    objective = build(config)
+    size = sizes(config, objective.needs_reference, facts.train_questions)
+    return "\n".join(start.table(config, size, objective, facts))
+
+
+def test_table_of_dapo() -> None:
+    lines = made("+algo=dapo", "group_size=16").splitlines()
+    assert lines[0] == "grpo 0.1.0 · dapo (published, arXiv:2503.14476) · runs/dapo/3f9c21ab-s0/1"
+    assert lines[2].startswith("  objective   ")
+    assert "→ token ratio → clip(0.20, 0.28) → token mean" in lines[2].replace("_", " ")
+    assert any(line.startswith("  inert       clip: no effect with one update per rollout") for line in lines)
+    assert (
+        "  sizes       16 prompts × 16 completions = 256 per step · 1 update · ≤ 48 new tokens · "
+        "1 forward, 1 backward per completion" in lines
+    )
+    assert "  length      100 steps · 0.4 passes over the data · seed 0" in lines
+    assert (
+        "  model       tiny (0.46 M, float32) on cpu, 2 threads · lr 0.0003 constant · rollout transformers · "
+        "reference none" in lines
+    )
+    assert (
+        "  data        arithmetic: 4,000 train / 512 validation / 512 test problems, disjoint · "
+        'first prompt "37+5=" (6 tokens)' in lines
+    )
+
+
+def test_off_policy_sizes_and_warnings() -> None:
+    text = made("updates={epochs: 2, minibatches: 4}", "sampling.top_p=0.9", "budget.generated_tokens=400000")
+    assert "8 updates (2 epochs × 4 minibatches, 32 completions each)" in text
+    assert "4 forwards, 2 backwards per completion" in text
+    assert "  warning     sampling.top_p=0.9: completions come from a truncated distribution" in text
+    assert "at most 400,000 generated tokens" in text
+    assert "inert" not in text
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    text = made(facts=start.Facts())
+    assert "None" not in text
+    assert "output" not in text
+    assert "data        arithmetic" in text
+
+
+def test_an_algorithm_says_how_the_other_form_differs(tmp_path: Path) -> None:
+    (tmp_path / "algo").mkdir()
+    head = "# @package _global_\n# Toy, arXiv:2401.00001 and arXiv:2402.00002\n# Differs: its gate rises\nname: toy\n"
+    (tmp_path / "algo" / "toy.yaml").write_text(head)
+    assert start.page("toy", tmp_path) == start.Page("arXiv:2401.00001", "its gate rises")
+    assert start.page("nothing", tmp_path) == start.Page()
