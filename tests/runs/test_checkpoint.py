@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,8 @@ import torch
 
 from grpo.errors import UserError
 from grpo.runs import checkpoint
+
+Dies = Callable[[int, Callable[[], object]], int]
 
 
 def content(step: int) -> dict:
@@ -141,53 +143,15 @@ def test_tidy_removes_leftovers_and_nothing_else(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["notes.tmp-1", "step-000050"]
 
 
-def die_at(count: int) -> None:
-    """In a forked child: end the process, as kill -9 does, at the count-th file operation."""
-    left = [count]
-
-    def tick() -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            os._exit(9)
-
-    def audit(event: str, arguments: tuple) -> None:
-        writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
-        if writes or event in ("os.rename", "os.mkdir", "os.remove", "os.rmdir"):
-            tick()
-
-    fsync = os.fsync
-
-    def counted(descriptor: int) -> None:
-        tick()
-        fsync(descriptor)
-        tick()
-
-    os.fsync = counted
-    sys.addaudithook(audit)
-
-
-def survives(folder: Path, count: int, step: int) -> int:
-    """Save `step` in a child that dies at operation `count`; the child's exit status (9 died, 0 came through)."""
-    child = os.fork()
-    if child == 0:
-        try:
-            die_at(count)
-            checkpoint.save(folder, step, **content(step))
-            os._exit(0)
-        finally:
-            os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
 @pytest.mark.parametrize("again", [False, True], ids=["new step", "same step again"])
-def test_kill_at_any_moment_leaves_a_whole_checkpoint(tmp_path: Path, again: bool) -> None:
+def test_kill_at_any_moment_leaves_a_whole_checkpoint(tmp_path: Path, dies: Dies, again: bool) -> None:
     target, count = (50 if again else 60), 0
     while True:
         count += 1
         folder = tmp_path / str(count)
         checkpoint.save(folder, 40, **content(40))
         checkpoint.save(folder, 50, **content(50))
-        code = survives(folder, count, target)
+        code = dies(count, lambda folder=folder: checkpoint.save(folder, target, **content(target)))
         assert code in (0, 9)
         checkpoint.tidy(folder)
         newest, skipped = checkpoint.newest_complete(folder)
@@ -202,6 +166,24 @@ def test_kill_at_any_moment_leaves_a_whole_checkpoint(tmp_path: Path, again: boo
             break
     # mkdir, 3 files opened by Python, 5 files + 2 folders fsynced (two ticks each), rename: at least 18 moments
     assert count >= 18
+
+
+def test_kill_while_pruning_leaves_no_damaged_checkpoint(tmp_path: Path, dies: Dies) -> None:
+    code, count = 9, 0
+    while code == 9:
+        count += 1
+        folder = tmp_path / str(count)
+        for step in (10, 20, 30):
+            checkpoint.save(folder, step, **content(step))
+        code = dies(count, lambda folder=folder: checkpoint.prune(folder, keep=1))
+        checkpoint.tidy(folder)
+        left = checkpoint.every(folder)
+        assert all(checkpoint.complete(path) for path in left)
+        assert left[0].name == "step-000030"
+        assert checkpoint.every(folder) == sorted(folder.iterdir(), reverse=True)
+    assert code == 0
+    # two checkpoints go, each by one rename, five files and one rmdir: 14 moments, and the call that survives
+    assert count == 15
 
 
 def test_a_full_disk_at_any_moment_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

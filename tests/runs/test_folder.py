@@ -128,6 +128,17 @@ def test_alive_is_the_process_and_not_the_number() -> None:
     assert not Status("running", pid=child.pid, host=here, birth=started).alive
 
 
+def test_a_killed_job_that_nobody_has_waited_for_is_not_alive() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    status = Status("running", pid=child.pid, host=socket.gethostname(), birth=birth(child.pid))
+    assert status.alive
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and stays a zombie
+    os.kill(child.pid, 0)  # which still answers
+    assert not status.alive
+    child.communicate()
+
+
 def test_damaged_status_is_no_status(tmp_path: Path) -> None:
     assert read_status(tmp_path) is None
     (tmp_path / "status.json").write_text('{"v": 1, "sta')

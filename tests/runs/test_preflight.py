@@ -190,6 +190,12 @@ def test_rewards_without_a_right_and_wrong() -> None:
     assert report.lines() == ["pass rate unknown (no reward says what is right) · 1 of 2 groups vary"]
 
 
+def test_right_is_what_reaches_right_at() -> None:
+    sample = sampler([[[0.2, 0.5], [0.9, 0.4]]])
+    report = preflight(sample, 2, max_completion_tokens=64, right_at=0.5)
+    assert report.pass_rate == pytest.approx(2 / 4)  # 0.5 and 0.9
+
+
 def test_many_cut_completions_are_a_warning() -> None:
     report = measure([[[0, 1, 0, 0]]], cut=True)
     assert (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +182,36 @@ def test_a_run_that_another_process_writes_is_refused(tmp_path: Path, way: str) 
         child.kill()
         child.communicate()
     assert find(resume, tmp_path).step == 50  # status still says running, but the process was killed
+
+
+@pytest.mark.parametrize("steps", [(), (50,)], ids=["new run", "going on"])
+def test_kill_at_any_moment_of_a_start_leaves_something_to_go_on_from(
+    tmp_path: Path,
+    dies: Callable[[int, Callable[[], object]], int],
+    steps: tuple[int, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("grpo.runs.folder.environment", lambda: {"v": 1})  # it asks git, 60 times here
+
+    def begin(root: Path) -> RunFolder:
+        found = find("auto", root)
+        if found.folder is not None:
+            return RunFolder.reopen(found.folder, step=found.step)
+        return RunFolder.create(CONFIG, "x", root=root, name="dapo", config_hash=HASH, seed=0)
+
+    code, count = 9, 0
+    while code == 9:
+        count += 1
+        root = tmp_path / str(count)
+        if steps:
+            run = start(root, steps)
+            (run.checkpoints / "step-000060").mkdir()  # damaged
+        code = dies(count, lambda root=root: begin(root))
+        again = begin(root)
+        assert again.current.step == (50 if steps else 0)
+        assert find(again.path, root).step == 50 if steps else (again.path / "config.yaml").exists()
+    assert code == 0
+    assert count > 10
 
 
 def test_differences_ask_the_hash_which_keys_count() -> None:

@@ -25,11 +25,18 @@ def birth(pid: int) -> int | None:
 
     A process id alone is not a process: after a reboot, and in every fresh container, the same small ids return.
     """
+    return _stat(pid)[1]
+
+
+def _stat(pid: int) -> tuple[str, int | None]:
+    """State (Z is a zombie) and start of a process; ("?", None) without /proc."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
+        numbers = (
+            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        )  # the name may hold spaces and brackets
     except OSError:
-        return None
-    return int(text.rpartition(")")[2].split()[19])  # field 22; the name (field 2) may hold spaces and brackets
+        return "?", None
+    return numbers[0], int(numbers[19])  # fields 3 and 22 of proc(5)
 
 
 @dataclass(frozen=True)
@@ -72,7 +79,9 @@ class Status:
             return False
         except PermissionError:
             pass  # somebody else's process: it exists
-        return self.birth is None or birth(self.pid) in (None, self.birth)
+        state, started = _stat(self.pid)
+        # A killed job whose parent (a sweep) has not yet asked for its exit code is a zombie: it answers, no more.
+        return state not in "ZX" and (None in (started, self.birth) or started == self.birth)
 
     def now(
         self, status: State, *, step: int | None = None, error: str | None = None, reason: str | None = None
