@@ -10,7 +10,7 @@ import torch
 from grpo.data import Prompt, Rollout, Scores
 from grpo.errors import UserError
 from grpo.runs.dead import dead_of_beta, expected_dead, fit_beta
-from grpo.runs.preflight import PreflightReport, effective_mode, preflight
+from grpo.runs.preflight import PreflightReport, preflight
 
 NAN = float("nan")
 Round = Sequence[Sequence[float]]  # rewards of each group
@@ -209,10 +209,3 @@ def test_an_error_of_the_reward_is_passed_on() -> None:
 
     with pytest.raises(UserError, match=r"^reward\.exact   returned 3 scores for 8 completions$"):
         preflight(sample, 4, max_completion_tokens=64)
-
-
-def test_ten_steps_are_a_smoke_test() -> None:
-    assert effective_mode("strict", 10) == "warn"
-    assert effective_mode("strict", 11) == "strict"
-    assert effective_mode("strict", None) == "strict"
-    assert effective_mode("off", 3) == "off"

@@ -21,11 +21,6 @@ Sample = Callable[[int], "tuple[Sequence[Prompt], Sequence[Rollout], Scores]"]
 SIZES = (2, 4, 8, 16, 32)
 
 
-def effective_mode(mode: Mode, max_steps: int | None) -> Mode:
-    """`strict` becomes `warn` for runs of at most 10 steps: a smoke test is not there to learn."""
-    return "warn" if mode == "strict" and max_steps is not None and max_steps <= 10 else mode
-
-
 @dataclass
 class Seen:
     """Everything the rounds have brought so far."""
