@@ -67,7 +67,7 @@ def table(config: RunConfig, sizes: Sizes, objective: Any, facts: Facts) -> list
     rows: list[tuple[str, str]] = [("objective", objective.describe().replace(" -> ", " → "))]
     rows += [("differs", about.differs)] if about.differs else []
     rows += [("inert", text) for text in objective.inert(sizes.updates_per_step)]
-    rows += [("warning", text) for text in warnings(config)]
+    rows += [("warning", text) for text in [*objective.unsafe, *warnings(config)]]
     rows += [
         ("sizes", sizes_line(sizes)),
         ("length", length_line(config, sizes)),

@@ -29,7 +29,8 @@ def test_every_option_is_a_valid_configuration(group: str, option: str) -> None:
         "hf": ["model.path=org/name"],
         "smollm2": [f"model.path={tiny}"],
     }
-    config, resolved = load([f"{group}={option}", *needed.get(option, [])], COMPOSER)
+    extra = ["ratio=token_rollout"] if "topk" in option else needed.get(option, [])
+    config, resolved = load([f"{group}={option}", *extra], COMPOSER)
     assert config.choices[group] == option
     again, same = check(resolved)
     assert (again, same) == (config, resolved)  # what is saved is read back
@@ -151,6 +152,16 @@ def test_a_reward_of_ones_own(own: Composer) -> None:
         load([added.replace("loud: 3.0", "lod: 3.0")], own)
 
 
+def test_conf_of_a_wheel_and_of_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("grpo.config.compose.__file__", str(tmp_path / "src" / "grpo" / "config" / "compose.py"))
+    with pytest.raises(ConfigError, match=r"^conf   is neither in .*grpo nor in .*; reinstall grpo-lab$"):
+        conf_dir()
+    for folder in (tmp_path / "conf", tmp_path / "src" / "grpo" / "conf"):  # the package's own comes first
+        folder.mkdir(parents=True)
+        (folder / "config.yaml").touch()
+        assert conf_dir() == folder
+
+
 def test_a_folder_that_is_not_there() -> None:
     with pytest.raises(ConfigError, match=r"^--config-dir   there is no folder no/where$"):
         Composer("no/where")
@@ -192,8 +203,7 @@ def test_hash_covers_what_changes_the_numbers() -> None:
     same = ["seed=7", "output_dir=elsewhere", "logger=none", "resume=auto", "log_every=5", "checkpoint.every=3"]
     same += ["samples_every=2", "preflight=off", "save_rollouts=true", "name=other", "sampling.temperature=1"]
     same += ["completions_per_step=128", "optimizer.lr=0.0003", "algo=grpo"]
-    for argument in same:
-        assert hashed(argument) == base, argument
+    assert hashed(*same) == base
     other = ["max_steps=99", "group_size=4", "surrogate.high=0.3", "kl=none", "optimizer.lr=1e-4", "eval.samples=2"]
     other += ["task.digits=3", "sampling.temperature=0.9", "updates.minibatches=2", "model.dtype=float64"]
     assert len({base, *map(hashed, other)}) == len(other) + 1

@@ -109,6 +109,12 @@ def test_any_two_sizes(composer: Composer, arguments: list[str], sizes: tuple[in
         (["rollout=replay", "rollout.path=no/where"], "rollout.path   there is no folder no/where"),
         (["rollout.path=runs"], "rollout.path   is read by rollout=replay only, not by rollout=transformers"),
         (["resume=no/where"], "resume   there is no run or checkpoint no/where; use never, auto or an existing folder"),
+        (
+            ["ratio.anchor=rollout", "correction=truncate"],
+            "ratio.anchor   ratio.anchor=rollout already divides by the engine's μ: "
+            "use correction=none or ratio.anchor=old",
+        ),
+        (["trainer.devices=2"], "trainer.devices   this version trains on one device, not on 2; use 1"),
         (["model.chat_template=no.jinja"], "model.chat_template   there is no file no.jinja"),
         (
             ["model=hf"],

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from grpo.algorithm.form import build
 from grpo.config.sentences import any_of
 from grpo.errors import Mistake, UserError
 from grpo.models import folders
@@ -17,7 +18,18 @@ if TYPE_CHECKING:
 
 def mistakes(config: RunConfig, given: Set[str] = frozenset()) -> list[Mistake]:
     """Everything that is wrong between the fields of a configuration whose fields are right."""
-    rules = (_minibatches, _two_grpo, _truncated_sampling, _schedule, _reward, _rollout, _model, _folders)
+    rules = (
+        _minibatches,
+        _two_grpo,
+        _parts,
+        _truncated_sampling,
+        _schedule,
+        _reward,
+        _rollout,
+        _model,
+        _devices,
+        _folders,
+    )
     return [Mistake(key, text) for rule in rules for key, text in rule(config)]
 
 
@@ -55,6 +67,15 @@ def _two_grpo(config: RunConfig) -> Iterator[tuple[str, str]]:
         )
 
 
+def _parts(config: RunConfig) -> Iterator[tuple[str, str]]:
+    """What the parts say about each other; a part of one's own must answer what its axis is asked."""
+    try:
+        for text in build(config).conflicts():
+            yield text.split("=")[0], text
+    except AttributeError as error:
+        yield "form", f"cannot put the parts together: {error}; see the parts of the same axis in grpo.algorithm"
+
+
 def _truncating(config: RunConfig) -> list[str]:
     sampling = config.sampling
     off = {"top_p": 1.0, "top_k": 0, "min_p": 0.0}
@@ -62,6 +83,8 @@ def _truncating(config: RunConfig) -> list[str]:
 
 
 def _truncated_sampling(config: RunConfig) -> Iterator[tuple[str, str]]:
+    if not _truncating(config) or not build(config).needs_rollout_logp:
+        return
     readers = []
     if getattr(config.correction, "needs_rollout_logp", True):
         readers.append(f"correction={config.choices.get('correction', 'none')} (use correction=none)")
@@ -129,6 +152,11 @@ def _model(config: RunConfig) -> Iterator[tuple[str, str]]:
     except UserError as error:
         key, _, text = str(error).partition("   ")
         yield key, text
+
+
+def _devices(config: RunConfig) -> Iterator[tuple[str, str]]:
+    if config.trainer.devices not in ("auto", 1):
+        yield "trainer.devices", f"this version trains on one device, not on {config.trainer.devices}; use 1"
 
 
 def _folders(config: RunConfig) -> Iterator[tuple[str, str]]:
