@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
-from grpo.rewards.extract import find_answer, same
+from grpo.rewards.extract import find_answer, number, same
 from grpo.tasks.base import Extract
 
 
@@ -30,6 +30,12 @@ class Exact:
             return None
         found = find_answer(text, self.extract)
         return float(found is not None and same(found, str(gold)))
+
+    def answer(self, text: str) -> str | None:
+        """The answer a completion gives, equal for equal answers: what a majority vote counts."""
+        found = find_answer(text, self.extract)
+        value = None if found is None else number(found)
+        return found if value is None else str(value)
 
 
 def text_of(completion: str | Sequence[dict[str, Any]]) -> str:

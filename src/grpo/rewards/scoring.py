@@ -48,6 +48,11 @@ class Scorer:
             accuracy=(judged >= self.right_at).double().where(~judged.isnan(), judged),
         )
 
+    def answer(self, text: str) -> str | None:
+        """The answer that a completion gives, for majority votes; None = none, or the function cannot say."""
+        read = getattr(self.functions[self.accuracy_name], "answer", None)
+        return read(text) if callable(read) else None
+
     def _call(self, name: str, prompts: Sequence[Prompt], rollouts: Sequence[Rollout]) -> list[float]:
         """One function's rewards [B], NaN where it said None."""
         if not rollouts:

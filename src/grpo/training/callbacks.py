@@ -66,11 +66,15 @@ class Evaluation(lightning.Callback):
         module = _ours(pl_module)
         if module.counters.step > 0 or self.state.untrained:
             return
+        self.say(f"  untrained   evaluating {self.config.eval.questions} validation questions …")
         samples = max(self.UNTRAINED_SAMPLES, self.config.eval.samples)
         ks = sorted({self.config.eval.samples, self.UNTRAINED_SAMPLES})
         metrics = self._evaluate(module, "validation", self.config.eval.questions, samples, ks)
         self.state.untrained = metrics
         self.recorder.metrics(0, metrics)
+        shown = [f"validation/{name}" for name in ("greedy", *(f"avg@{k}" for k in ks), f"maj@{samples}", f"pass@{samples}")]
+        words = [f"{name.removeprefix('validation/')} {metrics[name]:.2f}" for name in shown if name in metrics]
+        self.say(f"  untrained   {' · '.join(words)}\n")
         self._note_best(module.counters.step, metrics)
 
     def on_train_batch_end(

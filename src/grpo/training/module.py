@@ -220,7 +220,11 @@ class GRPOModule(lightning.LightningModule):
         self._set_learning_rate(optimizer, step)
         optimizer.zero_grad(set_to_none=True)
         totals = self.objective.totals(
-            minibatch.mask, minibatch.groups, self.config.max_completion_tokens, minibatch.in_loss
+            minibatch.mask,
+            minibatch.groups,
+            self.config.max_completion_tokens,
+            minibatch.in_loss,
+            minibatch.rewards,
         )
         terms, logps, weights = accumulate_gradients(
             minibatch,

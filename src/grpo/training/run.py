@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import shlex
+import signal
+import time
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import lightning
-import torch
 from torch.utils.data import DataLoader
 
 from grpo import start
@@ -18,7 +20,7 @@ from grpo.data import Prompt, Rollout, Scores
 from grpo.models import load as models
 from grpo.recording import curves, wandb
 from grpo.recording.meters import reset_peak_memory
-from grpo.recording.progress import Progress
+from grpo.recording.progress import Progress, end_lines
 from grpo.recording.recorder import Recorder
 from grpo.runs import checkpoint, resume
 from grpo.runs.folder import RunFolder
@@ -67,8 +69,8 @@ class Session:
         self.module = make_module(assembled, folder.path)
 
     def run(self) -> int:
-        """Start table, preflight, training, test, export, curves, last words."""
-        ended = "failed"
+        """Start table, preflight, training, test, export, curves, last words; returns the exit code."""
+        began, ended = time.monotonic(), "failed"
         try:
             self.announce()
             self.preflight()
@@ -76,12 +78,14 @@ class Session:
             ended = "stopped" if self.stop.requested else "done"
             if ended == "done":
                 self.finish()
-            self.close_words(ended)
+            curves.draw(self.folder.path)
+            self.progress.close()
+            self.say_lines(["", *self.last_words(ended, time.monotonic() - began)])
         finally:
             self.progress.close()
             self.recorder.close(ended)
-        self.folder.status(ended, step=self.module.counters.step, reason=self.stop.requested or self.reason)  # type: ignore[arg-type]
-        return 0 if ended == "done" else 128 + (2 if self.stop.requested == "SIGINT" else 15)
+        self.folder.status(ended, step=self.module.counters.step, reason=self.stop.requested or self.reason)
+        return 0 if self.stop.requested is None else 128 + signal.Signals[self.stop.requested].value
 
     def _logger(self) -> Any:
         config = self.config
@@ -193,7 +197,17 @@ class Session:
             self.progress.result(metrics)
         if self.config.checkpoint.export:
             models.export(self.made.policy, self.made.tokenizer, self.folder.path / "policy")
-        curves.draw(self.folder.path)
+
+    def last_words(self, ended: str, seconds: float) -> list[str]:
+        """How it went, where everything is, and the command that repeats or continues it."""
+        words = [word for word in self.config.overrides if not word.startswith(("seed=", "resume="))]
+        command = " ".join(["python -m grpo", *map(shlex.quote, words), f"seed={self.config.seed}"])
+        if ended == "stopped":
+            command += f" resume={self.folder.path}"
+        policy = self.folder.path / "policy"
+        return end_lines(
+            self.folder.path, ended, seconds=seconds, command=command, policy=policy if policy.exists() else None
+        )
 
 
 def quieten() -> None:
