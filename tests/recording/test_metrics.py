@@ -1,5 +1,8 @@
 """The registry of metric names."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from grpo.recording import metrics
@@ -41,3 +44,12 @@ def test_the_readme_table_has_a_row_of_three_cells_per_metric() -> None:
     rows = [line for line in metrics.readme_table().splitlines() if line.startswith("| `")]
     assert len(rows) == len(metrics.METRICS)
     assert all(row.replace("\\|", "").count("|") == 4 for row in rows)  # |π − μ| inside a cell is escaped
+
+
+def test_every_metric_of_the_trainer_is_defined() -> None:
+    package = Path(metrics.__file__).parents[1]
+    source = "\n".join(path.read_text() for path in (package / "training").glob("*.py"))
+    added = re.findall(r"""\.add_(?:mean|sum|max|min)\(\s*f?"([^"]+)\"""", source)
+    assert len(set(added)) > 20
+    internal = {"correction/square"}  # becomes correction/ess
+    metrics.check(re.sub(r"{\w+}", "x", name) for name in set(added) - internal)

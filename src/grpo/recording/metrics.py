@@ -105,7 +105,7 @@ _SECTIONS: dict[str, list[tuple[str, str, str]]] = {
         ("time/update", "forward, backward and optimizer", "s"),
         ("time/sync", "weights to the engine", "s"),
         ("time/eval", "evaluations at this step", "s"),
-        ("time/step", "the whole step, evaluations and checkpoints included", "s"),
+        ("time/step", "one pass through the spine; evaluations and checkpoints come on top", "s"),
         ("time/elapsed", "seconds since the run began, interruptions left out (cumulative)", "s"),
         ("speed/generated_tokens_per_s", "generated tokens of the step / time/rollout", "tokens/s"),
         ("speed/trained_tokens_per_s", "trained tokens of the step / time/update", "tokens/s"),

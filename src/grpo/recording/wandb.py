@@ -129,8 +129,11 @@ def describe(logger: Logger | None) -> str:
     if run.disabled:
         return "W&B disabled (WANDB_MODE)"
     if run.offline:
+        part = Path(run.dir).parent  # …/wandb/offline-run-<time>-<id>
         why = "" if has_key() else " (no key)"
-        return f"W&B offline{why}: wandb sync {_relative(Path(run.dir).parent)}"
+        parts = len(list(part.parent.glob(f"offline-run-*-{run.id}*")))
+        resumed = " (holds the whole run; its earlier parts need no upload)" if parts > 1 else ""
+        return f"W&B offline{why}: wandb sync {_relative(part)}{resumed}"
     return f"W&B online: {run.url}"
 
 
