@@ -1,0 +1,134 @@
+"""Whole runs: what they leave behind, how they stop and how they go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from grpo.runs import checkpoint
+from tests import helpers
+
+KINDS = {
+    "grpo": ("updates.minibatches=2", "updates.epochs=2"),
+    "dapo": ("+algo=dapo", "rollout.lag=1", "optimizer.lr=1e-3", "updates.minibatches=2"),
+}
+
+
+def same_tensors(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def assert_same_end(one: Path, other: Path, step: int) -> None:
+    """Weights, optimizer, counters and every recorded number but the clock's, bit for bit."""
+    a, b = (checkpoint.load(run / "checkpoints" / checkpoint.step_name(step)) for run in (one, other))
+    assert same_tensors(a.tensors, b.tensors)
+    assert same_tensors(a.extra, b.extra)
+    assert a.state == b.state
+    for key, state in a.optimizer["state"].items():
+        assert same_tensors(state, b.optimizer["state"][key])
+    for name in ("metrics", "samples", "evaluations"):
+        mine = [helpers.without_clock(row) for row in helpers.lines(one / f"{name}.jsonl")]
+        theirs = [helpers.without_clock(row) for row in helpers.lines(other / f"{name}.jsonl")]
+        assert mine == theirs
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_stopped_and_resumed_equals_uninterrupted(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    overrides = (*KINDS[kind], "max_steps=4", "samples_every=1")
+    code, straight = helpers.run(tmp_path / "straight", *overrides)
+    assert code == 0
+    # The untrained evaluation scores twice, so call 4 is step 2 of plain GRPO; DAPO may stop a step earlier.
+    monkeypatch.setenv("STOP_AT", "4")
+    code, stopped = helpers.run(tmp_path / "stopped", *overrides)
+    status = json.loads((stopped / "status.json").read_text())
+    assert (code, status["status"], status["reason"]) == (143, "stopped", "SIGTERM")
+    assert 0 < status["step"] < 4
+    assert checkpoint.newest_complete(stopped / "checkpoints")[0] == stopped / "checkpoints" / checkpoint.step_name(
+        status["step"]
+    )
+    monkeypatch.delenv("STOP_AT")
+    code, resumed = helpers.run(tmp_path / "stopped", *overrides, "resume=auto")
+    assert (code, resumed) == (0, stopped)
+    assert json.loads((resumed / "status.json").read_text())["status"] == "done"
+    assert_same_end(straight, resumed, 4)
+
+
+def test_kill_9_loses_at_most_the_steps_since_the_last_checkpoint(tmp_path: Path) -> None:
+    overrides = ("max_steps=6", "checkpoint.every=1", "samples_every=1")
+    code, straight = helpers.run(tmp_path / "straight", *overrides)
+    assert code == 0
+    command = [sys.executable, "-m", "grpo", *helpers.SMALL, *overrides, f"output_dir={tmp_path / 'killed'}"]
+    repository = Path(__file__).resolve().parents[1]
+    # SIGKILL from inside, at the fifth scoring: in the middle of step 3 or 4.
+    environment = {**os.environ, "STOP_AT": "5", "STOP_SIGNAL": "SIGKILL"}
+    done = subprocess.run(command, cwd=repository, env=environment, capture_output=True, timeout=300, check=False)
+    assert done.returncode == -9
+    killed = helpers.newest(tmp_path / "killed")
+    assert json.loads((killed / "status.json").read_text())["status"] == "running"
+    code, resumed = helpers.run(tmp_path / "killed", *overrides, "resume=auto")
+    assert (code, resumed) == (0, killed)
+    assert_same_end(straight, resumed, 6)
+
+
+def test_what_a_run_leaves_behind(tmp_path: Path) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    _, run = helpers.run(tmp_path, "max_steps=2", "checkpoint.every=1", "checkpoint.keep=1", "save_rollouts=true")
+    for name in ("config.yaml", "algorithm.txt", "environment.json", "progress.json", "curves.png"):
+        assert (run / name).stat().st_size > 0
+    metrics = helpers.lines(run / "metrics.jsonl")
+    assert [row["step"] for row in metrics] == [0, 1, 2, 2]
+    assert {"reward", "grad_norm", "policy/entropy", "tokens/generated", "time/step", "kl/ref"} <= metrics[1].keys()
+    assert "test/avg@2" in metrics[-1]
+    assert "validation/avg@2" in metrics[2]
+    model = AutoModelForCausalLM.from_pretrained(run / "policy")
+    saved = checkpoint.load(run / "checkpoints" / "step-000002").tensors
+    assert same_tensors(saved, dict(model.named_parameters()))
+    tokenizer = AutoTokenizer.from_pretrained(run / "policy")
+    assert tokenizer.decode(tokenizer.encode("37+5=", add_special_tokens=False)) == "37+5="
+
+    # Played back, the same rollouts give the same weights without sampling for training.
+    code, again = helpers.run(
+        tmp_path / "replayed", "max_steps=2", "rollout=replay", f"rollout.path={run}", "checkpoint.every=1"
+    )
+    assert code == 0
+    assert same_tensors(saved, checkpoint.load(again / "checkpoints" / "step-000002").tensors)
+
+
+def test_log_every_and_budget(tmp_path: Path) -> None:
+    code, run = helpers.run(tmp_path, "budget.generated_tokens=500", "log_every=3", "eval.every=100")
+    assert code == 0
+    status = json.loads((run / "status.json").read_text())
+    assert (status["status"], status["reason"]) == ("done", "token budget spent")
+    metrics = [row for row in helpers.lines(run / "metrics.jsonl") if "tokens/generated" in row]
+    # 16 completions of at most 12 tokens a step: at least 3 steps; the last one is always written.
+    assert metrics[-1]["tokens/generated"] >= 500
+    assert metrics[-1]["step"] == status["step"] >= 3
+    assert all(row["step"] % 3 == 0 for row in metrics[:-1])
+
+
+def test_without_kl_no_reference_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from grpo.models import load
+
+    def forbidden(*_: object) -> None:
+        raise AssertionError("a reference was loaded")
+
+    monkeypatch.setattr(load, "load_reference", forbidden)
+    assert helpers.run(tmp_path, "max_steps=1", "kl=none")[0] == 0
+    with pytest.raises(AssertionError, match="a reference was loaded"):
+        helpers.run(tmp_path, "max_steps=1")
+
+
+def test_runs_in_one_process_do_not_disturb_each_other(tmp_path: Path) -> None:
+    _, one = helpers.run(tmp_path / "a", "max_steps=2")
+    torch.rand(3)
+    _, two = helpers.run(tmp_path / "b", "max_steps=2")
+    assert_same_end(one, two, 2)
