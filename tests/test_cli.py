@@ -161,8 +161,8 @@ def test_all_jobs_run_and_the_failed_ones_are_listed(capsys: pytest.CaptureFixtu
     assert "job 4/4  algo=dapo seed=3" in out
     assert err == (
         "\n2 of 4 jobs failed:\n"
-        "  algo=dapo seed=1   exit 1: no reward varies\n"
-        "  algo=dapo seed=2   killed by SIGKILL: no reward varies\n"
+        "  algo=dapo seed=1\n      exit 1: no reward varies\n"
+        "  algo=dapo seed=2\n      killed by SIGKILL: no reward varies\n"
     )
     assert multirun.run(["seed=1,2"], COMPOSER, launch=jobs_of({})[1]) == 0
     assert capsys.readouterr().out.endswith("all 2 jobs are done\n")
@@ -173,7 +173,7 @@ def test_a_job_with_a_mistake_is_not_started_but_the_others_are(capsys: pytest.C
     assert multirun.run(["group_size=4,1"], COMPOSER, launch=launch) == 1
     assert started == [["group_size=4"]]
     assert capsys.readouterr().err.endswith(
-        "1 of 2 jobs failed:\n  group_size=1   exit 2: group_size must be at least 2, not 1: "
+        "1 of 2 jobs failed:\n  group_size=1\n      exit 2: group_size must be at least 2, not 1: "
         "an advantage compares the completions of one prompt\n"
     )
     with pytest.raises(ConfigError):

@@ -78,8 +78,7 @@ def report(outcomes: Sequence[Outcome]) -> int:
     if not failed:
         print(f"\nall {len(outcomes)} jobs are done")
         return 0
-    width = max(len(as_typed(o.arguments)) for o in failed)
-    lines = [f"  {as_typed(o.arguments):<{width}}   {o.sentence}" for o in failed]
+    lines = [f"  {as_typed(o.arguments)}\n      {o.sentence}" for o in failed]
     print("\n".join([f"\n{len(failed)} of {len(outcomes)} jobs failed:", *lines]), file=sys.stderr)
     return 1
 

@@ -75,14 +75,13 @@ def test_three_spellings_of_an_overlay(written: str) -> None:
 
 
 def test_what_hydra_is_given() -> None:
-    arguments = ["+surrogate=clip", "++kl=none", "+group_size=4", "surrogate.high='0.3'", "hydra.verbose=true"]
+    arguments = ["+surrogate=clip", "++kl=none", "+group_size=4", "surrogate.high='0.3'"]
     words = overrides.read(arguments, COMPOSER)
     assert words.all == [
         "surrogate=clip",
         "kl=none",
         "++group_size=4",
         "++surrogate.high='0.3'",
-        "hydra.verbose=true",
     ]
     assert words.given == {"group_size", "surrogate.high"}
 

@@ -43,6 +43,12 @@ AFTER = "an advantage compares the completions of one prompt"
     [
         ("grup_size=16", "grup_size   there is no such key; did you mean group_size?"),
         ("+grup_size=16", "grup_size   there is no such key; did you mean group_size?"),
+        ("grup=16", "grup   there is no such key; did you mean group_size?"),
+        (
+            "hydra.run.dir=x",
+            "hydra.run.dir   has no effect here: output_dir says where runs go, --config-dir adds a folder, "
+            "and -m starts its jobs itself",
+        ),
         ("zzz=1", "zzz   there is no such key; --help lists them"),
         ("lr=1e-5", "lr   there is no such key; did you mean optimizer.lr?"),
         ("minibatches=4", "minibatches   there is no such key; did you mean updates.minibatches?"),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from grpo.config.compose import Composer
 
 NOUNS = {"algo": "algorithm"}
+HYDRA = "has no effect here: output_dir says where runs go, --config-dir adds a folder, and -m starts its jobs itself"
 
 
 @dataclass
@@ -30,8 +31,6 @@ class Words:
     hydra_choices: list[str] = field(default_factory=list)
     values: dict[str, str] = field(default_factory=dict)
     """Full key → override."""
-    hydra: list[str] = field(default_factory=list)
-    """Overrides of Hydra's own node, untouched."""
     mistakes: list[Mistake] = field(default_factory=list)
 
     @property
@@ -42,7 +41,7 @@ class Words:
     @property
     def all(self) -> list[str]:
         """Everything for Hydra, in its order."""
-        return [*self.hydra_choices, *self.values.values(), *self.hydra]
+        return [*self.hydra_choices, *self.values.values()]
 
 
 def parse(arguments: Sequence[str], composer: Composer) -> tuple[list[Override], list[Mistake]]:
@@ -82,7 +81,7 @@ def read(arguments: Sequence[str], composer: Composer) -> Words:
     for override in parsed:
         key = override.key_or_group
         if override.is_hydra_override():
-            words.hydra.append(str(override.input_line))
+            words.mistakes.append(Mistake(key, HYDRA))
         elif override.is_sweep_override():
             sentence = f"{override.input_line} is more than one value; add -m to run a job for each"
             words.mistakes.append(Mistake(key, sentence))

@@ -21,8 +21,11 @@ def nearest(word: str, names: Iterable[str]) -> str | None:
     turned = [name for name in known if sorted(name) == sorted(word.lower())]  # dpao is dapo, not dpo
     if turned:
         return known[turned[0]]
-    match = get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
-    return known[match[0]] if match else None
+    if match := get_close_matches(word.lower(), list(known), n=1, cutoff=0.6):
+        return known[match[0]]
+    pieces = {piece: name for name in reversed(known) for piece in name.split("_") if len(piece) > 3}
+    match = get_close_matches(word.lower(), list(pieces), n=1, cutoff=0.75)  # grup is a piece of group_size
+    return known[pieces[match[0]]] if match else None
 
 
 def meant(word: str, names: Iterable[str]) -> str:
