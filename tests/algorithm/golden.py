@@ -39,14 +39,14 @@ def overrides(vector: dict[str, Any]) -> tuple[str, ...]:
 
 
 @cache
-def _composer() -> Composer:
+def composer() -> Composer:
     return Composer()
 
 
 @cache
 def objective_of(words: tuple[str, ...]) -> tuple[Objective, int]:
     """The objective of a command line, and its max_completion_tokens."""
-    config, _ = load(list(words), _composer())
+    config, _ = load(list(words), composer())
     return build(config), config.max_completion_tokens
 
 
@@ -120,10 +120,10 @@ def run_batch(
         mask=mask,
         advantages=advantages,
         groups=scores.groups,
-        rewards=scores.total.where(rows, torch.nan),
+        rewards=objective.pair_rewards(scores.total, scores.groups, rows),
         **columns,
     )
-    totals: Totals = objective.totals(mask, scores.groups, budget, rows, scores.total)
+    totals: Totals = objective.totals(mask, scores.groups, budget, rows, tokens.rewards)
     loss = objective(tokens, totals)
     (gradient,) = torch.autograd.grad(loss.loss, logp)
     if hasattr(objective.credit, "needs_reference") and objective.credit.needs_reference:

@@ -1,4 +1,4 @@
-"""The entries of golden.json that are no losses: advantages, shaping, filters, KL, gates, kernels, exact expectations."""
+"""The entries of golden.json that are no losses: advantages, shaping, filters, KL, gates, kernels, expectations."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_gdpo_figure_2() -> None:
 
 
 def test_quantile_map_by_hand() -> None:
-    """N = 4, ranks 1, 4, 3, 2: Φ⁻¹(.125), Φ⁻¹(.875), Φ⁻¹(.625), Φ⁻¹(.375); Φ⁻¹(.875) = 1.15034938, Φ⁻¹(.625) = .31863936."""
+    """Ranks 1, 4, 3, 2 of 4: Φ⁻¹(.125), Φ⁻¹(.875), Φ⁻¹(.625), Φ⁻¹(.375); Φ⁻¹(.875) = 1.1503, Φ⁻¹(.625) = .3186."""
     scores = scores_of({"rewards": [0.1, 0.9, 0.5, 0.3], "group_ids": [7, 7, 7, 7]})
     wanted = [-1.1503493803760079, 1.1503493803760079, 0.3186393639643752, -0.3186393639643752]
     close(advantage.Ordinal(map="quantile")(scores), wanted)

@@ -163,9 +163,8 @@ class Likelihood:
         return "likelihood"
 
 
-def count_pairs(parts: Objective, groups: Tensor, rewards: Tensor | None, rows: Tensor | None) -> int:
+def count_pairs(parts: Objective, groups: Tensor, rewards: Tensor | None) -> int:
     """Pairs of the whole update; 0 for forms without pairs."""
     if not parts.form.needs_rewards:
         return 0
-    rewards = needed(rewards, "rewards", "totals() of a contrastive form")
-    return len(parts.form.pairs(rewards if rows is None else rewards.where(rows, float("nan")), groups))
+    return len(parts.form.pairs(needed(rewards, "rewards", "totals() of a contrastive form"), groups))

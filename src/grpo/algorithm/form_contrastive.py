@@ -60,6 +60,15 @@ class Contrastive:
         best, worst = ~(higher.any(dim=0) | twin.any(dim=1)), ~(higher.any(dim=1) | twin.any(dim=1))
         return (higher & best[:, None] & worst).nonzero()
 
+    def selected(self, rewards: Tensor, groups: Tensor) -> Tensor:
+        """Rewards of the completions that are in a pair, NaN for the others, [B].
+
+        Ties are broken by row, so choose once, over the whole step: micro-batches sort their rows anew.
+        """
+        chosen = groups.new_zeros(groups.shape).bool()
+        chosen[self.pairs(rewards, groups).flatten()] = True
+        return rewards.where(chosen, float("nan"))
+
     def reads(self, parts: Objective, field: str) -> bool:
         """True if a part reads this field of Tokens."""
         return field == "logp_ref" and (self.anchor == "ref" or parts.kl.coef > 0)

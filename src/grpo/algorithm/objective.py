@@ -102,7 +102,8 @@ class Objective:
         """Denominators of an optimizer step from its final mask [B, T].
 
         rows [B] bool: completions in the loss (`self.rows`); without it all are, so that one whose tokens are all
-        masked counts as an empty completion. rewards [B]: read by the contrastive form, which counts pairs.
+        masked counts as an empty completion. rewards [B]: `pair_rewards`, read by the contrastive form, which
+        counts pairs.
         """
         present = mask.new_ones(mask.shape[0]) if rows is None else rows
         lengths = (mask & present[:, None]).sum(dim=1)
@@ -110,7 +111,7 @@ class Objective:
         for group, length in zip(groups.tolist(), lengths.tolist(), strict=True):
             group_tokens[group] = group_tokens.get(group, 0) + length
         return PairTotals(
-            pairs=count_pairs(self, groups, rewards, rows),
+            pairs=count_pairs(self, groups, rewards),
             tokens=int(lengths.sum()),
             sequences=int(present.sum()),
             nonempty=int((lengths > 0).sum()),
@@ -118,6 +119,11 @@ class Objective:
             group_tokens=group_tokens,
             max_completion_tokens=max_completion_tokens,
         )
+
+    def pair_rewards(self, rewards: Tensor, groups: Tensor, rows: Tensor) -> Tensor:
+        """Tokens.rewards of a whole step, [B]: NaN for completions out of the loss, or in none of the form's pairs."""
+        inside = rewards.where(rows, float("nan"))
+        return self.form.selected(inside, groups) if self.form.needs_rewards else inside
 
     def reward_bonus(self, tokens: Tokens) -> Tensor | None:
         """What KL and entropy add to each reward before the advantages, detached [B]; None if neither is placed there.
