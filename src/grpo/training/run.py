@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader
 from grpo import start
 from grpo.config.hashing import algorithm_hash, config_hash
 from grpo.data import Prompt, Rollout, Scores
+from grpo.errors import UserError
 from grpo.models import load as models
 from grpo.recording import curves, wandb
 from grpo.recording.meters import reset_peak_memory
@@ -37,20 +38,27 @@ def run(config: Any, resolved: Mapping[str, Any]) -> int:
     """Train as `config` says; returns the exit code. The user's mistakes are UserErrors, all else propagates."""
     quieten()
     digest = config_hash(resolved)
-    place: dict[str, Any] = {"root": config.output_dir, "name": config.name, "config_hash": digest, "seed": config.seed}
-    plan = resume.plan(config.resume, **place, resolved=resolved, folder=config.sweep)
+    root = config.sweep or config.output_dir
+    place: dict[str, Any] = {"root": root, "name": config.name, "config_hash": digest, "seed": config.seed}
+    plan = resume.plan(config.resume, **place, resolved=resolved)
+    if plan.finished is not None and plan.folder is None and config.sweep:
+        print(plan.message)
+        return 0
     assembled = assemble(config)
     if plan.folder is not None:
         folder = RunFolder.reopen(plan.folder, step=plan.step)
     else:
-        folder = RunFolder.create(resolved, assembled.objective.describe(), **place, folder=config.sweep)
-    try:
-        with GracefulStop() as stop:
+        folder = RunFolder.create(resolved, assembled.objective.describe(), **place)
+    with GracefulStop() as stop:
+        try:
             return Session(assembled, resolved, folder, plan, stop).run()
-    except BaseException as error:
-        ended = "stopped" if isinstance(error, KeyboardInterrupt) else "failed"
-        folder.status(ended, error=f"{type(error).__name__}: {error}" if ended == "failed" else None)
-        raise
+        except BaseException as error:
+            # Lightning turns a second Ctrl-C into SystemExit(1).
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                folder.status("stopped", reason=stop.requested or "SIGINT")
+                raise KeyboardInterrupt from error
+            folder.status("failed", error=str(error) if isinstance(error, UserError) else repr(error))
+            raise
 
 
 class Session:
@@ -93,7 +101,7 @@ class Session:
             config.logger,
             self.folder.path,
             name=f"{config.name}-s{config.seed}",
-            group=Path(config.sweep).parent.name if config.sweep else None,
+            group=Path(config.sweep).name if config.sweep else None,
             job_type=config.name,
             tags=[config.algorithm, config.source, *(f"{group}={choice}" for group, choice in config.choices.items())],
             resolved={**self.resolved, "algorithm_hash": algorithm_hash(self.resolved)},
@@ -155,7 +163,7 @@ class Session:
         """Lightning's Trainer over a finite loader of step numbers; everything else happens in the callbacks."""
         reset_peak_memory()
         config = self.config
-        if self.plan.checkpoint is not None:
+        if self.plan.folder is not None:
             self.recorder.cut_back(self.plan.step)
         shared = {"config": config, "state": self.state, "recorder": self.recorder}
         self.evaluation = Evaluation(**shared, book=self.made.book, scorer=self.made.scorer, say=self.progress.say)
