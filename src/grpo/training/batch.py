@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from grpo.data import Prompt, Rollout, Scores
 from grpo.rollout.randomness import stable_hash
+
+
+Together = Literal["rows", "groups", "update"]
+"""What a micro-batch may not split."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +24,7 @@ class Batch:
     prompts [B] (repeated for the group) and rollouts [B]; T is the longest completion of the batch
     mask       [B, T] bool, True = the objective counts this token
     in_loss    [B] bool, completions in the loss: scored and not filtered (one of them may still be empty)
-    advantages [B] float64         groups [B] int64       rewards [B] float64 (weighted sum)
+    advantages [B] float64         groups [B] int64       rewards [B] float64 weighted sum; NaN = in no pair
     active     [B] bool, False = no weight of this completion can differ from zero: no forward, no backward pass
     logp_old   [B, T] log π before the first update (None: on-policy, log π itself), logp_ref, logp_rollout
     """
@@ -108,22 +113,28 @@ def minibatches(groups: Tensor, count: int, *, epoch: int, seed: int, step: int)
     return [torch.tensor([i for i in rows if int(groups[i]) in part], dtype=torch.long) for part in parts]
 
 
-def microbatches(batch: Batch, tokens_per_microbatch: int, rows: Tensor | None = None) -> list[Tensor]:
-    """Rows of forward passes of at most `tokens_per_microbatch` padded tokens, sorted by length; one row at least.
+def microbatches(
+    batch: Batch, tokens_per_microbatch: int, rows: Tensor | None = None, *, together: Together = "rows"
+) -> list[Tensor]:
+    """Rows of forward passes of at most `tokens_per_microbatch` padded tokens, sorted by length; one unit at least.
 
-    Only active rows (or the given ones). The split changes no loss and no gradient: denominators are the step's.
+    Only active rows (or the given ones). A unit is a row, a group where the objective compares completions of one
+    prompt, or the whole update where it ranks tokens over all of it. The split changes no loss and no gradient:
+    denominators are the step's.
     """
     chosen = (batch.active.nonzero().squeeze(-1) if rows is None else rows).tolist()
-    prompt = {i: len(batch.prompts[i].token_ids) for i in chosen}
-    completion = {i: len(batch.rollouts[i].token_ids) for i in chosen}
-    chosen.sort(key=lambda i: (-(prompt[i] + completion[i]), i))
-    parts: list[list[int]] = []
-    widest_prompt = widest_completion = 0
+    sizes = {i: (len(batch.prompts[i].token_ids), len(batch.rollouts[i].token_ids)) for i in chosen}
+    unit_of = {"rows": lambda i: i, "groups": lambda i: int(batch.groups[i]), "update": lambda i: 0}[together]
+    units: dict[int, list[int]] = {}
     for i in chosen:
-        widest_prompt, widest_completion = max(widest_prompt, prompt[i]), max(widest_completion, completion[i])
-        if parts and (len(parts[-1]) + 1) * (widest_prompt + widest_completion) <= tokens_per_microbatch:
-            parts[-1].append(i)
+        units.setdefault(unit_of(i), []).append(i)
+    widths = {key: max(sum(sizes[i]) for i in unit) for key, unit in units.items()}
+    parts: list[list[int]] = []
+    for key in sorted(units, key=lambda key: (-widths[key], units[key][0])):
+        grown = [*(parts[-1] if parts else []), *units[key]]
+        width = max(sizes[i][0] for i in grown) + max(sizes[i][1] for i in grown)
+        if parts and len(grown) * width <= tokens_per_microbatch:
+            parts[-1] = grown
         else:
-            parts.append([i])
-            widest_prompt, widest_completion = prompt[i], completion[i]
+            parts.append(units[key])
     return [torch.tensor(part, dtype=torch.long) for part in parts]

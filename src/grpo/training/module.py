@@ -18,7 +18,15 @@ from grpo.data import Tokens
 from grpo.recording.meters import Meters, Timer, peak_memory, speeds
 from grpo.rollout.base import Engine
 from grpo.runs.nonfinite import NonFiniteGuard, save_evidence
-from grpo.training.batch import Batch, microbatches, minibatches, pad_floats, sampled_mask, with_column
+from grpo.training.batch import (
+    Batch,
+    Together,
+    microbatches,
+    minibatches,
+    pad_floats,
+    sampled_mask,
+    with_column,
+)
 from grpo.training.collect import Collector, Experience
 from grpo.training.logprobs import completion_logps
 from grpo.training.report import measure_rewards, measure_samples, measure_training_groups, sample_rows
@@ -125,8 +133,9 @@ class GRPOModule(lightning.LightningModule):
         if self.objective.bonus and rollouts:
             scores = experience.scores = with_column(scores, self.reward_bonus(batch))
         advantages = self.objective.advantages(scores)
+        rewards = self.objective.pair_rewards(scores.total, scores.groups, in_loss)
         carries = torch.ones_like(truncated) if self.objective.needs_every_row else advantages != 0
-        return replace(batch, advantages=advantages, rewards=scores.total, active=batch.active & carries)
+        return replace(batch, advantages=advantages, rewards=rewards, active=batch.active & carries)
 
     def reward_bonus(self, batch: Batch) -> Tensor:
         """What a KL penalty or an entropy bonus placed in the reward adds to each completion, [B], detached."""
@@ -149,7 +158,7 @@ class GRPOModule(lightning.LightningModule):
         """
         with self.timer("update"):
             old = ref = None
-            if self.updates_per_step > 1 and len(batch):
+            if self.updates_per_step > 1 and self.objective.ratio.anchor == "old" and len(batch):
                 first = set(self._minibatches(batch, 0, 0)[0].tolist())
                 later = [i for i in batch.active.nonzero().squeeze(-1).tolist() if i not in first]
                 old, _ = self.logps(self.policy, batch, torch.tensor(later, dtype=torch.long))
@@ -187,6 +196,13 @@ class GRPOModule(lightning.LightningModule):
         """Optimizer updates that one rollout pays for."""
         return self.config.updates.epochs * self.config.updates.minibatches
 
+    @property
+    def together(self) -> Together:
+        """What the objective needs to see in one forward pass."""
+        if self.objective.needs_whole_update:
+            return "update"
+        return "groups" if self.objective.needs_rewards else "rows"
+
     def _minibatches(self, batch: Batch, epoch: int, step: int) -> list[Tensor]:
         return minibatches(
             batch.groups, self.config.updates.minibatches, epoch=epoch, seed=self.config.seed, step=step
@@ -213,7 +229,7 @@ class GRPOModule(lightning.LightningModule):
         minibatch = batch.select(rows)
         if first and minibatch.logp_old is not None:
             minibatch = minibatch.with_logps(old=None, ref=minibatch.logp_ref)
-        parts = microbatches(minibatch, self.config.tokens_per_microbatch)
+        parts = microbatches(minibatch, self.config.tokens_per_microbatch, together=self.together)
         if not parts:
             return UpdateResult("empty")
         optimizer: Any = self.optimizers()

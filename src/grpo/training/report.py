@@ -80,7 +80,7 @@ def sample_rows(
 ) -> list[dict[str, object]]:
     """The first `groups` groups of a step for samples.jsonl: text, ids, log-probs, weights, advantage and rewards."""
     shown = [rows for _, rows in zip(range(groups), group_rows(batch.groups).values(), strict=False)]
-    table = []
+    table, total = [], scores.total
     for row in torch.cat(shown).tolist() if shown else []:
         rollout, length = batch.rollouts[row], len(batch.rollouts[row].token_ids)
         values = scores.rewards[row].tolist()
@@ -97,7 +97,7 @@ def sample_rows(
                 "weight": weights[row][:length].tolist() if row in weights else [0.0] * length,
                 "advantage": float(batch.advantages[row]),
                 "rewards": {name: (None if v != v else v) for name, v in zip(names, values, strict=False)},
-                "reward": None if batch.rewards[row].isnan() else float(batch.rewards[row]),
+                "reward": None if total[row].isnan() else float(total[row]),
                 "finish": rollout.finish_reason,
             }
         )
