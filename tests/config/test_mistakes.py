@@ -57,6 +57,12 @@ AFTER = "an advantage compares the completions of one prompt"
         ("surogate=clip", "surogate   there is no such group; did you mean surrogate? (surrogate=clip)"),
         ("updates.epoch=2", "updates.epoch   updates has epochs, minibatches; did you mean epochs?"),
         ("updates=3", "updates   is a group of keys, not the single value 3"),
+        ("updates=[1,2]", "updates   is a group of keys, not the list [1, 2]"),
+        (
+            "~reward.functions.exact.extract",
+            "reward.functions.exact.extract   cannot be removed; set it to null or to the value that switches it off",
+        ),
+        ("model.lr=abc", "model.lr   must be a number, not abc"),
         ("seed.x=3", "seed.x   seed is a single value and has no keys"),
         ("reward.weights.exact=1", "reward.weights.exact   reward has functions, accuracy, right_at"),
         ("choices.algo=dapo", "choices.algo   there is no such key; --help lists them"),

@@ -59,9 +59,9 @@ def check(
         config = RunConfig.model_validate(parts)
     except ValidationError as error:
         mistakes += [_mistake(detail, set(plain)) for detail in error.errors()]
-        raise ConfigError(_first_of_each_key(mistakes)) from error
+        raise ConfigError(_worth_telling(mistakes, given)) from error
     if mistakes:
-        raise ConfigError(_first_of_each_key(mistakes))
+        raise ConfigError(_worth_telling(mistakes, given))
     if found := crosscheck.mistakes(config, given):
         raise ConfigError(found)
     return config, resolved(config, plain)
@@ -120,10 +120,13 @@ def _mistake(detail: Any, top: Set[str]) -> Mistake:
     return Mistake(key, sentences.of_type_error(detail, key))
 
 
-def _first_of_each_key(mistakes: Sequence[Mistake]) -> list[Mistake]:
+def _worth_telling(mistakes: Sequence[Mistake], given: Set[str]) -> list[Mistake]:
+    """One per key; and what model.lr=abc does to optimizer.lr=${model.lr} is no second mistake."""
+    typed = {mistake.sentence for mistake in mistakes if mistake.key in given}
     kept: dict[str, Mistake] = {}
     for mistake in mistakes:
-        kept.setdefault(mistake.key, mistake)
+        if mistake.key in given or mistake.sentence not in typed:
+            kept.setdefault(mistake.key, mistake)
     return list(kept.values())
 
 

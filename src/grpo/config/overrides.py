@@ -145,7 +145,9 @@ def _set_values(values: list[Override], words: Words, composer: Composer) -> Non
         if path[0] in refused and path[0] in composer.groups:
             continue  # its group is not known, so neither are its keys
         sentence = keys.mistake_in(path, tree, composer.groups, value)
-        if sentence is None and override.is_delete() and path[:2] != ["reward", "functions"]:
+        if sentence is None and isinstance(value, list) and isinstance(_node(tree, path), dict):
+            sentence = f"is a group of keys, not the list {value}"
+        if sentence is None and override.is_delete() and (path[:2] != ["reward", "functions"] or len(path) != 3):
             sentence = "cannot be removed; set it to null or to the value that switches it off"
         if sentence:
             words.mistakes.append(Mistake(key, sentence))
@@ -153,6 +155,12 @@ def _set_values(values: list[Override], words: Words, composer: Composer) -> Non
             words.values[key] = f"~{key}"
         else:
             words.values[key] = f"++{key}={override.get_value_element_as_str()}"
+
+
+def _node(tree: Any, path: Sequence[str]) -> Any:
+    for part in path:
+        tree = tree.get(part) if isinstance(tree, dict) else None
+    return tree
 
 
 def expand(arguments: Sequence[str], composer: Composer) -> tuple[list[list[str]], list[Mistake]]:
