@@ -43,7 +43,7 @@ def start(folder: Path):
 
 
 def offline_parts(folder: Path) -> list[wandb_offline.OfflineRun]:
-    return [wandb_offline.read(part) for part in sorted((folder / "wandb").glob("offline-run-*"))]
+    return [wandb_offline.read_finished(part) for part in sorted((folder / "wandb").glob("offline-run-*"))]
 
 
 def test_an_offline_run_holds_metrics_config_table_curves_and_summary(tmp_path: Path) -> None:
@@ -96,6 +96,17 @@ def test_a_resumed_offline_run_has_one_id_and_the_whole_history(tmp_path: Path) 
     assert failed.run["run_id"] == whole.run["run_id"]
     assert (failed.exit_code, whole.exit_code) == (1, 0)
     assert [row["train/step"] for row in whole.history if "reward" in row] == [0, 1, 2, 3]
+
+
+def test_where_online_was_only_assumed_a_refused_key_means_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "short")
+    recorder = Recorder(tmp_path, start(tmp_path))
+    assert "W&B cannot be used" in caplog.text
+    recorder.metrics(1, {"reward": 1.0})
+    recorder.close("done")
+    assert [row["reward"] for row in offline_parts(tmp_path)[-1].history] == [1.0]
 
 
 class Memory:

@@ -6,6 +6,7 @@ first, a middle and the last piece of one. A record is a protocol buffer, wandb_
 
 import json
 import struct
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +24,7 @@ def payloads(data: bytes) -> Iterator[bytes]:
             position += left
             continue
         _, length, kind = struct.unpack_from("<IHB", data, position)
-        if kind == 0 and length == 0:
+        if (kind == 0 and length == 0) or position + 7 + length > len(data):
             return
         parts += data[position + 7 : position + 7 + length]
         position += 7 + length
@@ -43,6 +44,14 @@ class OfflineRun:
     axes: dict[str, str] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
     exit_code: int | None = None
+
+
+def read_finished(folder: Path, patience: float = 60.0) -> OfflineRun:
+    """`read`, once W&B's service has written the end: `finish` returns a moment before the last block is on disk."""
+    until = time.monotonic() + patience
+    while (run := read(folder)).exit_code is None and time.monotonic() < until:
+        time.sleep(0.05)
+    return run
 
 
 def read(folder: Path) -> OfflineRun:

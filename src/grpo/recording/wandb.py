@@ -88,14 +88,14 @@ def make_logger(
         tags=[*dict.fromkeys([*config.tags, *tags])],
         config=dict(resolved),
         mode=mode,  # not offline=True: that sets WANDB_MODE for every later run of this process
-        settings=wandb.Settings(console="off", silent=True, init_timeout=60),
+        settings=wandb.Settings(console="off", silent=True, init_timeout=30 if config.mode == "auto" else 90),
     )
     _start(logger, config.mode)
     return logger
 
 
 def _start(logger: WandbLogger, wish: str) -> None:
-    """Open the run; where online was only assumed (auto) and W&B cannot be reached, go on offline."""
+    """Open the run; where online was only assumed (auto) and W&B cannot be used, go on offline."""
     import wandb
 
     logger._wandb_init.pop("anonymous", None)  # Lightning always passes it, and W&B warns that it has no effect
@@ -103,8 +103,9 @@ def _start(logger: WandbLogger, wish: str) -> None:
         run = logger.experiment
     except wandb.Error as error:
         if wish != "auto":
-            raise UserError(f"logger.mode   W&B cannot be reached ({error}); choose logger.mode=offline") from error
-        log.warning("W&B cannot be reached (%s); recording offline", error)
+            raise UserError(f"logger.mode   W&B cannot be used ({error}); choose logger.mode=offline") from error
+        log.warning("W&B cannot be used (%s); recording offline", error)
+        wandb.teardown()  # its service still holds the id of the run that did not start
         logger._wandb_init["mode"] = "offline"
         run = logger.experiment
     run.define_metric("train/step")
