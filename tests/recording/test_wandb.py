@@ -38,7 +38,7 @@ def no_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def start(folder: Path):
     folder.mkdir(parents=True, exist_ok=True)
     node = SimpleNamespace(kind="wandb", mode="auto", project="grpo", entity=None, tags=["mine"])
-    facts = {"name": "dapo s0", "group": "sweep-1", "job_type": "dapo", "tags": ["seed=0", "mine"]}
+    facts = {"name": "dapo s0", "group": "sweep-1", "job_type": "dapo", "tags": ["seed=0", "mine", "", "x" * 70]}
     return ours.make_logger(node, folder, resolved={"seed": 0, "surrogate": {"high": 0.28}}, **facts)
 
 
@@ -66,7 +66,7 @@ def test_an_offline_run_holds_metrics_config_table_curves_and_summary(tmp_path: 
     (part,) = offline_parts(tmp_path)
     assert part.run["run_group"] == "sweep-1"
     assert part.run["job_type"] == "dapo"
-    assert part.run["tags"] == ["mine", "seed=0"]
+    assert part.run["tags"] == ["mine", "seed=0", "x" * 64]
     assert part.config["surrogate"] == {"high": 0.28}
     assert part.axes["*"] == "train/step"
     rewards = [row for row in part.history if "reward" in row]

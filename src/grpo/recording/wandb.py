@@ -78,14 +78,14 @@ def make_logger(
     if wandb.run is not None:  # WandbLogger would silently write into it
         raise RuntimeError(f"W&B run {wandb.run.id} is still open in this process; finish it before starting another")
     logger = WandbLogger(
-        name=name,
+        name=name[:128],
         save_dir=folder,
         id=_run_id(folder),
         project=config.project,
         entity=config.entity,
-        group=group,
-        job_type=job_type,
-        tags=[*dict.fromkeys([*config.tags, *tags])],
+        group=group and group[:128],
+        job_type=job_type[:64],
+        tags=[*dict.fromkeys(tag[:64] for tag in (*config.tags, *tags) if tag)],  # W&B refuses longer ones
         config=dict(resolved),
         mode=mode,  # not offline=True: that sets WANDB_MODE for every later run of this process
         settings=wandb.Settings(console="off", silent=True, init_timeout=30 if config.mode == "auto" else 90),
