@@ -20,8 +20,8 @@ SMALL = (
     "eval.every=2",
     "preflight=off",
     "logger=none",
-    "reward.functions.exact._target_=tests.helpers.digits",
-    "~reward.functions.exact.extract",
+    "reward=own",
+    "reward.functions.own._target_=tests.helpers.digits",
 )
 """Overrides of a run of about a second, whose reward varies whatever the policy is worth."""
 
@@ -44,7 +44,8 @@ def run(folder: Path, *overrides: str) -> tuple[int, Path]:
     from grpo.config.check import load
     from grpo.training.run import run as train
 
-    config, resolved = load([*SMALL, f"output_dir={folder}", *overrides])
+    said = {word.split("=")[0] for word in overrides}
+    config, resolved = load([*(w for w in SMALL if w.split("=")[0] not in said), f"output_dir={folder}", *overrides])
     code = train(config, resolved)
     return code, newest(folder)
 
@@ -62,3 +63,25 @@ def lines(path: Path) -> list[dict[str, Any]]:
 def without_clock(row: dict[str, Any]) -> dict[str, Any]:
     """A metrics line without what the machine's speed and memory decide."""
     return {k: v for k, v in row.items() if not k.startswith(("time/", "speed/", "memory/"))}
+
+
+def constant(completions: Sequence[str], value: float = 0.0, **columns: Any) -> list[float]:
+    """The same for everyone."""
+    return [value] * len(completions)
+
+
+def broken(completions: Sequence[str], **columns: Any) -> list[float]:
+    """Fails on every completion with an odd length."""
+    if any(len(text) % 2 for text in completions):
+        raise ValueError("odd length")
+    return [0.0] * len(completions)
+
+
+def short_of_one(completions: Sequence[str], **columns: Any) -> list[float]:
+    """One score too few."""
+    return [0.0] * (len(completions) - 1)
+
+
+def infinite(completions: Sequence[str], **columns: Any) -> list[float]:
+    """Not finite."""
+    return [float("inf")] * len(completions)

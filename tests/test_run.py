@@ -132,3 +132,64 @@ def test_runs_in_one_process_do_not_disturb_each_other(tmp_path: Path) -> None:
     torch.rand(3)
     _, two = helpers.run(tmp_path / "b", "max_steps=2")
     assert_same_end(one, two, 2)
+
+
+def reward(name: str, *more: str) -> tuple[str, ...]:
+    return (f"reward.functions.own._target_=tests.helpers.{name}", *more)
+
+
+def test_preflight_stops_where_nothing_can_be_learned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from grpo.errors import UserError
+
+    hopeless = (*reward("constant"), "max_steps=11", "preflight=strict")
+    with pytest.raises(UserError) as caught:
+        helpers.run(tmp_path, *hopeless)
+    first, *samples = str(caught.value).splitlines()
+    # 64 · group_size = 256 completions in 64 groups of 4 were allowed, and all of them sampled
+    assert first.startswith("preflight   nothing can be learned: all 256 completions (64 groups of 4)")
+    assert first.endswith("(preflight=warn goes on all the same)")
+    assert len(samples) == 3
+    status = json.loads((helpers.newest(tmp_path) / "status.json").read_text())
+    assert (status["status"], status["step"]) == ("failed", 0)
+    assert status["error"] == str(caught.value)
+    # Ten steps are a trial: only a warning.
+    assert helpers.run(tmp_path, *reward("constant"), "max_steps=1", "preflight=strict")[0] == 0
+    assert "warning: nothing can be learned" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("broken", "reward.functions.own   it raised ValueError: odd length on sample "),
+        ("short_of_one", "reward.functions.own   it returned 15 scores for 16 completions; return one each"),
+        ("infinite", "reward.functions.own   it returned inf for sample 0 (question "),
+    ],
+)
+def test_a_failing_reward_is_named(name: str, sentence: str, tmp_path: Path) -> None:
+    from grpo.errors import UserError
+
+    with pytest.raises(UserError) as caught:
+        helpers.run(tmp_path, *reward(name), "preflight=warn", "max_steps=1")
+    assert str(caught.value).startswith(sentence)
+    assert json.loads((helpers.newest(tmp_path) / "status.json").read_text())["status"] == "failed"
+
+
+def test_resume_from_another_configuration_is_refused(tmp_path: Path) -> None:
+    from grpo.errors import UserError
+
+    _, run = helpers.run(tmp_path, "max_steps=1")
+    with pytest.raises(UserError, match=r"was made by another configuration: .*optimizer\.lr"):
+        helpers.run(tmp_path, "max_steps=1", "optimizer.lr=1e-3", f"resume={run}")
+
+
+def test_wandb_offline_holds_metrics_config_and_table(tmp_path: Path) -> None:
+    from tests.recording.wandb_offline import read_finished
+
+    _, run = helpers.run(tmp_path, "max_steps=2", "logger=wandb", "samples_every=1")
+    found = read_finished(next((run / "wandb").glob("offline-run-*")))
+    metrics = helpers.lines(run / "metrics.jsonl")
+    assert [row["reward"] for row in found.history if "reward" in row] == [r["reward"] for r in metrics if "reward" in r]
+    assert found.config["group_size"] == 4
+    assert found.config["surrogate"]["low"] == 0.2
+    assert any(name.startswith("samples/") for row in found.history for name in row)
+    assert found.summary["test/avg@2"] == metrics[-1]["test/avg@2"]

@@ -55,6 +55,8 @@ def build(node: Any, key: str) -> tuple[Any, list[Mistake]]:
     """The instance, or None and what is wrong with the node at `key`."""
     if not isinstance(node, Mapping) or "_target_" not in node:
         return None, [Mistake(key, f"must be the name of an option or a mapping with _target_, not {node}")]
+    if node["_target_"] == "???":
+        return None, [Mistake(f"{key}._target_", f"is missing; say {key}._target_=my_module.my_function")]
     try:
         target = locate(node["_target_"])
     except ValueError as error:
