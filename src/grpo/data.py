@@ -82,7 +82,7 @@ class Scores:
     rewards: [B, R] float64, NaN = this function does not apply to this sample
     weights: [R] float64
     groups:  [B] int64, equal for completions of one prompt (any integers)
-    accuracy: [B] float64, the column that says right or wrong; NaN = unknown
+    accuracy: [B] float64, 1 = right, 0 = wrong (the accuracy function is below reward.right_at), NaN = unknown
     """
 
     rewards: Tensor

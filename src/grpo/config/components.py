@@ -68,7 +68,8 @@ def build(node: Any, key: str) -> tuple[Any, list[Mistake]]:
     mistakes = [Mistake(f"{key}.{k}", sentences.has_not(word(target), names or [], k)) for k in unknown]
     mistakes += missing
     if not inspect.isclass(target):
-        return (None if mistakes else partial(target, **numbers)), mistakes
+        function = partial(target, **numbers) if numbers else target
+        return (None if mistakes else function), mistakes
     numbers = {k: v for k, v in numbers.items() if k not in unknown and v != "???"}
     try:
         instance = target(**numbers)

@@ -87,7 +87,7 @@ class Evaluation(lightning.Callback):
         with module.timer("eval"):
             settings = self.config.eval
             metrics = self._evaluate(module, "validation", settings.questions, settings.samples, [settings.samples])
-        module.metrics |= metrics
+        module.metrics |= {**metrics, "time/eval": module.timer.seconds("eval")}
         self._note_best(module.counters.step, metrics)
         self.state.evaluated_tokens = module.counters.generated_tokens
 
@@ -117,7 +117,6 @@ class Evaluation(lightning.Callback):
             samples=samples,
             sampling=self.sampling,
             greedy=self.config.eval.greedy,
-            right_at=self.config.reward.right_at,
             ks=ks,
         )
         self.recorder.evaluation(module.counters.step, result.rows)

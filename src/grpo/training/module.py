@@ -321,9 +321,8 @@ class GRPOModule(lightning.LightningModule):
         """Metrics of the step, for the recorder; sample rows where the step shows them."""
         counters, meters = self.counters, self.meters
         before = counters.version - sum(r.outcome == "updated" for r in results)
-        right_at = self.config.reward.right_at
-        measure_rewards(meters, experience.sampled_scores, self.reward_names, right_at)
-        measure_samples(meters, experience, right_at)
+        measure_rewards(meters, experience.sampled_scores, self.reward_names)
+        measure_samples(meters, experience)
         measure_training_groups(meters, batch)
         counters.step = step + 1
         counters.generated_tokens += experience.generated_tokens

@@ -24,7 +24,7 @@ def group_rows(groups: Tensor) -> dict[int, Tensor]:
     return {group: torch.tensor(members) for group, members in rows.items()}
 
 
-def measure_rewards(meters: Meters, scores: Scores, names: Sequence[str], right_at: float) -> None:
+def measure_rewards(meters: Meters, scores: Scores, names: Sequence[str]) -> None:
     """reward, reward_std, rewards/<name>/mean, groups/*: over everything sampled, discarded groups included."""
     total, scored = scores.total, scores.scored
     meters.add_mean("reward", float(total[scored].sum()), int(scored.sum()))
@@ -33,20 +33,20 @@ def measure_rewards(meters: Meters, scores: Scores, names: Sequence[str], right_
         applies = ~values.isnan()
         meters.add_mean(f"rewards/{name}/mean", float(values[applies].sum()), int(applies.sum()))
     judged = ~scores.accuracy.isnan()
-    meters.add_mean("accuracy", float((scores.accuracy[judged] >= right_at).sum()), int(judged.sum()))
+    meters.add_mean("accuracy", float((scores.accuracy[judged] == 1).sum()), int(judged.sum()))
     for rows in group_rows(scores.groups).values():
         values, accuracy = total[rows][scored[rows]], scores.accuracy[rows]
         spread = float(values.std(unbiased=False)) if len(values) > 1 else 0.0
         scale = max(1.0, float(values.mean().abs())) if len(values) else 1.0
         dead = spread <= _TOLERANCE * scale
-        right = accuracy >= right_at
+        right = accuracy == 1
         meters.add_mean("reward_std", spread, 1)
         meters.add_mean("groups/zero_std", float(dead), 1)
         meters.add_mean("groups/all_right", float(dead and bool(right.all())), 1)
         meters.add_mean("groups/all_wrong", float(dead and not bool(right.any())), 1)
 
 
-def measure_samples(meters: Meters, experience: Experience, right_at: float) -> None:
+def measure_samples(meters: Meters, experience: Experience) -> None:
     """length/*, sampling/*: over everything sampled; token means are token-weighted."""
     accuracy = experience.sampled_scores.accuracy
     for rollout, value in zip(experience.sampled, accuracy.tolist(), strict=True):
@@ -54,7 +54,7 @@ def measure_samples(meters: Meters, experience: Experience, right_at: float) -> 
         meters.add_max("length/max", rollout.length)
         meters.add_mean("length/truncated", float(rollout.truncated), 1)
         if value == value:  # not nan: the completion was judged
-            meters.add_mean("length/right" if value >= right_at else "length/wrong", rollout.length, 1)
+            meters.add_mean("length/right" if value == 1 else "length/wrong", rollout.length, 1)
         nll = -sum(p for p, counts in zip(rollout.logp_rollout, rollout.sampled, strict=True) if counts)
         meters.add_mean("sampling/nll", nll, rollout.length)
     meters.add_sum("sampling/rounds", experience.rounds)

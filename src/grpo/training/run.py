@@ -155,7 +155,7 @@ class Session:
             return prompts, rollouts, score(made.scorer, made.objective.shaping, prompts, rollouts, sampling.max_tokens)
 
         report = preflight(
-            sample, config.group_size, max_completion_tokens=config.max_completion_tokens, right_at=config.reward.right_at
+            sample, config.group_size, max_completion_tokens=config.max_completion_tokens
         )
         self.say_lines(start.aligned([("preflight", line) for line in report.enforce(config.preflight_mode)]))
 
@@ -164,7 +164,7 @@ class Session:
         reset_peak_memory()
         config = self.config
         if self.plan.folder is not None:
-            self.recorder.cut_back(self.plan.step)
+            self.recorder.cut_back(self.plan.step if self.plan.checkpoint is not None else -1)
         shared = {"config": config, "state": self.state, "recorder": self.recorder}
         self.evaluation = Evaluation(**shared, book=self.made.book, scorer=self.made.scorer, say=self.progress.say)
         identity = {"config_hash": config_hash(self.resolved), "seed": config.seed}
