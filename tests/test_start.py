@@ -34,7 +34,7 @@ def made(*arguments: str, facts: start.Facts = FACTS) -> str:
 
 
 def test_table_of_dapo() -> None:
-    lines = made("+algo=dapo", "group_size=16").splitlines()
+    lines = made("+algo=dapo", "group_size=16", "max_completion_tokens=48").splitlines()
     assert lines[0] == "grpo 0.1.0 · dapo (published, arXiv:2503.14476) · runs/dapo/3f9c21ab-s0/1"
     assert lines[2].startswith("  objective   ")
     assert "→ token ratio → clip(0.20, 0.28) → token mean" in lines[2].replace("_", " ")
