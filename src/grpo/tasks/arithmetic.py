@@ -24,7 +24,7 @@ class Arithmetic:
     """Digits of the larger possible number, 1–9: the difficulty. The embedded policy was warmed up on 2."""
     extract: Extract = "boxed"
     """Where the answer is read: boxed | last_number | boxed_or_last_number."""
-    max_completion_tokens: Annotated[int, Field(strict=True, ge=1)] = 48
+    max_completion_tokens: Annotated[int, Field(strict=True, ge=1)] = 32
     """Generation budget per completion in tokens, ≥ 1."""
 
     chat: ClassVar[bool] = False

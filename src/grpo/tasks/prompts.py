@@ -111,8 +111,8 @@ class PromptBook:
             questions = [self.task.question(split, i) for i in range(self.task.size(split))]
             if not questions:
                 continue
-            template = len(self.render(questions[0]).encode()) - len(questions[0].text.encode())
-            suspects = [q for q in questions if len(q.text.encode()) + template > self.max_prompt_tokens]
+            added = len(self.render(questions[0]).encode()) - len(questions[0].text.encode()) + 1  # template and BOS
+            suspects = [q for q in questions if len(q.text.encode()) + added > self.max_prompt_tokens]
             lengths = [len(self.encode(self.render(q))) for q in suspects]
             if too_long := [length for length in lengths if length > self.max_prompt_tokens]:
                 self._refuse(split, len(too_long), max(too_long))
