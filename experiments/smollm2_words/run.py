@@ -24,6 +24,7 @@ OVERRIDES = [
     "prompts_per_step=4",
     "group_size=8",
     "max_steps=60",
+    "tokens_per_microbatch=1024",
     "optimizer.lr=2e-5",
     "eval.every=20",
     "eval.questions=64",
