@@ -14,6 +14,7 @@ from batches import ALGORITHMS, algorithm, prepare, random_batch, solve
 from golden import composer
 
 from grpo.algorithm.form import AXES
+from grpo.algorithm.kl import NoKL
 from grpo.config import components
 
 OPTIONS = {axis: composer().groups[axis] for axis in AXES}
@@ -92,7 +93,7 @@ def test_rows_without_advantage_may_be_skipped() -> None:
     """Where needs_every_row is False, completions with A = 0 have no gradient."""
     batch = random_batch(9, functions=1)
     for name in ALGORITHMS:
-        objective = algorithm(name, "kl=none")
+        objective = replace(algorithm(name), kl=NoKL())
         if objective.needs_every_row:
             continue
         prepared = prepare(objective, batch)

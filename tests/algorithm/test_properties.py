@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from grpo.algorithm import advantage, correction, filter, kl, shaping, surrogate
-from grpo.algorithm.surrogate_divergence import DivergenceMask, divergence
+from grpo.algorithm.surrogate_divergence import DivergenceMask, DivergenceMaskChapter, divergence
 from grpo.data import Scores, Tokens
 
 F64 = torch.float64
@@ -148,6 +148,14 @@ def test_multi_reward(rewards: list[float], factor: float) -> None:
     close(rule(scaled), rule(table), rtol=1e-9, atol=1e-12)
 
 
+def test_rounding_is_no_spread() -> None:
+    """A gap of 1e-9 is noise, one of 1e-7 is a difference; so is 1 between rewards of 1e8."""
+    rule = advantage.GroupZScore()
+    assert not rule(scores([0.5, 0.5 + 1e-9])).any()
+    for pair in ([0.5, 0.5 + 1e-7], [1e8, 1e8 + 1]):
+        close(rule(scores(pair)), torch.tensor([-1.0, 1.0], dtype=F64), rtol=1e-6, atol=0.0)
+
+
 def test_groups_go_by_id_not_by_position() -> None:
     """ids [a, b, a, b, a], rewards [1, 1, 0, 0, 0]: [2/3, 1/2, −1/3, −1/2, −1/3]; a group of one gets 0."""
     rewards = torch.tensor([[1.0], [1], [0], [0], [0], [9]], dtype=F64)
@@ -231,6 +239,60 @@ def test_divergence_mask(seed: int, sign: float, kind: str) -> None:
         divergence(kind.replace("binary", "topk"), tokens),
     )
     assert (coarse <= fine + 1e-9)[batch.sampled].all()  # data processing
+
+
+def test_divergence_of_a_certain_token_is_finite() -> None:
+    """μ = 1, π = ½: TV ½; KL = 1·log 2, the empty rest adds nothing."""
+    new = torch.full((1, 1), math.log(0.5), dtype=F64)
+    tokens = tokens_of(new, new).replace(logp=new, logp_old=torch.zeros_like(new))
+    close(divergence("binary_tv", tokens), torch.full((1, 1), 0.5, dtype=F64), rtol=1e-9, atol=0.0)
+    close(divergence("binary_kl", tokens), torch.full((1, 1), math.log(2), dtype=F64), rtol=1e-9, atol=0.0)
+
+
+@SOME
+@given(x=st.floats(-3, 4), sign=SIGNS)
+def test_divergence_mask_caps_the_weight(x: float, sign: float) -> None:
+    """Never masked at δ = ∞: weight min(ρ, C)·A."""
+    part = DivergenceMask(delta_low=math.inf, delta_high=math.inf, cap=20.0)
+    assert slope(part, x, sign) == pytest.approx(sign * min(math.exp(x), 20.0), rel=1e-12)
+
+
+def test_masked_tokens_are_counted() -> None:
+    """Each masked token is masked on one side, and has no weight."""
+    objective = algorithm("dppo", "surrogate.delta_low=0.01", "surrogate.delta_high=0.01")
+    batch = random_batch(8, empty=False)
+    seen = solve(objective, batch)[0].diagnostics
+    assert seen["clip_low"].any()
+    assert seen["clip_high"].any()
+    assert torch.equal(seen["masked"], seen["clip_low"] + seen["clip_high"])
+    assert not weights(objective, batch)[seen["masked"].bool()].any()
+
+
+def test_the_chapters_dppo_on_whole_completions() -> None:
+    """level=sequence: Σ_t J = A·π(o), π(o) the product e^(−.5 − .7) = e^−1.2, where D = |π(o) − π_old(o)| = 0."""
+    part = DivergenceMaskChapter(level="sequence", delta=0.0)
+    logp = torch.tensor([[-0.5, -0.7]], dtype=F64)
+    tokens = tokens_of(logp, torch.ones(1, 1)).replace(logp=logp, logp_old=logp.flip(1))
+    value = part(torch.zeros_like(logp), torch.full_like(logp, 2.0), tokens)
+    assert value.sum().item() == pytest.approx(2 * math.exp(-1.2), rel=1e-12)
+
+
+def test_without_a_ratio_the_samples_are_the_policys_own() -> None:
+    """ratio=none: ρ is 1 off-policy too, and any surrogate has REINFORCE's gradient."""
+    batch = random_batch(8)
+    loss, slopes = solve(algorithm("grpo", "kl=none", "ratio=none"), batch)
+    assert (loss.diagnostics["ratio"][batch.sampled] == 1).all()
+    close(slopes, solve(algorithm("grpo", "kl=none", "surrogate=reinforce"), batch)[1])
+    assert slopes.any()
+
+
+def test_one_token_is_its_own_mean() -> None:
+    """A single token with A = 1 at ρ = 1: every normalised aggregation gives loss −1."""
+    mask, one = torch.ones(1, 1).bool(), torch.ones(1, 1, dtype=F64)
+    for option in ("sequence_mean", "token_mean", "prompt_mean", "sequence_sum", "constant"):
+        objective = algorithm("grpo", "kl=none", f"aggregation={option}")
+        totals = objective.totals(mask, torch.zeros(1, dtype=torch.int64), 1)
+        assert objective(tokens_of(one, one), totals).loss.item() == pytest.approx(-1.0, rel=1e-12)
 
 
 def test_dual_clip_bounds_one_token() -> None:

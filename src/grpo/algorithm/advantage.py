@@ -23,7 +23,7 @@ def standardised(values: Tensor, groups: Tensor, valid: Tensor, ddof: int, eps: 
     """(x − μ_g) / (σ_g + eps) among the valid values of each group, 0 elsewhere, [B]."""
     mean, sigma, _ = moments(values, groups, valid, ddof)
     live = valid & varies(sigma, mean)
-    return ((values - mean) / (sigma + eps).where(live, 1.0)).where(live, 0.0)
+    return ((values - mean) / (sigma + eps)).where(live, 0.0)
 
 
 def centred(values: Tensor, groups: Tensor, valid: Tensor) -> Tensor:
@@ -122,7 +122,7 @@ class GroupMeanBatchStd:
         batch = scores.groups.new_zeros(scores.groups.shape)
         spread = offsets if self.std_of == "centred" else scores.total
         mean, sigma, _ = moments(spread, batch, scores.scored, self.ddof)
-        return (offsets / (sigma + self.eps).where(varies(sigma, mean), 1.0)).where(varies(sigma, mean), 0.0)
+        return (offsets / (sigma + self.eps)).where(varies(sigma, mean), 0.0)
 
     def __repr__(self) -> str:
         return f"group_mean_batch_std({'sample ' * self.ddof}σ of {self.std_of})"

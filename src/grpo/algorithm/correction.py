@@ -40,7 +40,7 @@ def log_weight(tokens: Tokens, level: Level) -> Tensor:
     if level == "token":
         return bounded(gap)
     pool = sequence_sum if level == "sequence" else sequence_mean
-    return bounded(pool(gap.where(tokens.mask, 0.0), tokens.mask)).expand_as(gap)
+    return bounded(pool(gap, tokens.mask)).expand_as(gap)
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -63,7 +63,7 @@ def moments(values: Tensor, groups: Tensor, valid: Tensor, ddof: int = 0) -> tup
     count = total(valid.to(x.dtype))
     mean = total(x) / count.clamp(min=1)
     spread = (x - mean).where(valid, 0.0)
-    sigma = (total(spread * spread) / (count - ddof).clamp(min=1)).sqrt().where(count > ddof, 0.0)
+    sigma = (total(spread * spread) / (count - ddof).clamp(min=1)).sqrt()
     return mean, sigma, count
 
 

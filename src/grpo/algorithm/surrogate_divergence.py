@@ -29,7 +29,7 @@ def categories(tokens: Tokens, top: bool) -> tuple[Tensor, Tensor]:
     columns = []
     old = needed(tokens.logp_old, "logp_old", "surrogate=divergence_mask")
     for sampled, others in ((old, tokens.topk_rollout), (tokens.logp.detach(), tokens.topk_logp)):
-        known = sampled.exp().clamp(max=1.0 - 1e-7)[..., None]
+        known = sampled.exp()[..., None]
         if top:
             others = needed(others, "topk_rollout and topk_logp", "surrogate=divergence_mask")
             wide = known.new_zeros(*known.shape[:2], others.shape[-1] + 1)

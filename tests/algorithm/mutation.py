@@ -1,0 +1,233 @@
+"""Do the tests notice a wrong sign? Breaks one operator of the parts at a time and runs the tests on each mutant.
+
+    python tests/algorithm/mutation.py                all mutants, a few minutes
+    python tests/algorithm/mutation.py --sample 20    what the test suite runs
+    python tests/algorithm/mutation.py --only ratio   one room
+
+A mutant lives in this process: the changed module is compiled, and its functions replace those of the loaded one. One
+that no test notices must stand in data/equivalent_mutants.yaml with the reason why it computes the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import importlib
+import inspect
+import random
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+import yaml
+
+DATA = Path(__file__).parent / "data"
+MODULES = (
+    "part", "advantage", "credit", "ratio", "surrogate", "surrogate_divergence", "correction", "aggregation", "kl",
+    "filter", "overlong", "shaping", "form", "form_contrastive", "objective",
+)  # fmt: skip
+WORDS = {"__repr__", "describe", "inert", "conflicts", "unsafe", "number", "extras", "needed"}  # text, no arithmetic
+BINARY: dict[type, type] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
+    ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
+}  # fmt: skip
+COMPARE: dict[type, type] = {ast.Gt: ast.Lt, ast.Lt: ast.Gt, ast.GtE: ast.Lt, ast.LtE: ast.Gt, ast.Eq: ast.NotEq}
+METHODS = {"minimum": "maximum", "maximum": "minimum"}
+DROPPED = {"detach", "clamp", "exp", "expm1", "abs", "square", "sqrt", "nan_to_num", "where", "sigmoid"}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    module: str
+    function: str
+    change: str
+    tree: ast.Module
+
+    @property
+    def name(self) -> str:
+        return f"{self.module}.{self.function}: {self.change}"
+
+
+def variants(node: ast.AST) -> Iterator[ast.AST]:
+    """What a node may be turned into."""
+    if isinstance(node, ast.BinOp) and type(node.op) in BINARY:
+        yield ast.BinOp(node.left, BINARY[type(node.op)](), node.right)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.Invert):
+        yield node.operand
+    elif isinstance(node, ast.Compare) and type(node.ops[0]) in COMPARE:
+        yield ast.Compare(node.left, [COMPARE[type(node.ops[0])]()], node.comparators)
+    elif isinstance(node, ast.Constant) and type(node.value) in (int, float) and node.value not in (0, -1):
+        yield ast.Constant(node.value * 2)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr in METHODS:
+            yield ast.Call(ast.Attribute(node.func.value, METHODS[node.func.attr], ast.Load()), node.args, [])
+        elif node.func.attr in DROPPED:
+            yield node.func.value
+
+
+def mutants(module: str) -> Iterator[Mutant]:
+    """All mutants of a module's functions."""
+    source = Path(f"{inspect.getsourcefile(importlib.import_module(f'grpo.algorithm.{module}'))}").read_text()
+    tree = ast.parse(source)
+    for scope in ast.walk(tree):
+        if not isinstance(scope, ast.ClassDef | ast.Module):
+            continue
+        for function in scope.body:
+            if not isinstance(function, ast.FunctionDef) or function.name in WORDS:
+                continue
+            label = f"{scope.name}.{function.name}" if isinstance(scope, ast.ClassDef) else function.name
+            for statement in function.body:
+                for node in ast.walk(statement):
+                    for new in variants(node):
+                        yield Mutant(
+                            module, label, f"{ast.unparse(node)} -> {ast.unparse(new)}", _replaced(tree, node, new)
+                        )
+
+
+def _replaced(tree: ast.Module, old: ast.AST, new: ast.AST) -> ast.Module:
+    where = list(ast.walk(tree)).index(old)
+    twin = copy.deepcopy(tree)
+    target = list(ast.walk(twin))[where]
+
+    class Swap(ast.NodeTransformer):
+        def visit(self, node: ast.AST) -> Any:
+            return copy.deepcopy(new) if node is target else self.generic_visit(node)
+
+    return ast.fix_missing_locations(Swap().visit(twin))
+
+
+@contextmanager
+def alive(mutant: Mutant) -> Iterator[None]:
+    """The loaded module with the mutant's functions in place of its own, wherever they were imported to."""
+    module = importlib.import_module(f"grpo.algorithm.{mutant.module}")
+    copied = ModuleType(module.__name__)
+    sys.modules[module.__name__] = copied  # pydantic looks types up there
+    try:
+        exec(compile(mutant.tree, f"<{mutant.name}>", "exec"), copied.__dict__)
+    finally:
+        sys.modules[module.__name__] = module
+    undo: list[tuple[Any, str, Any]] = []
+
+    def swap(owner: Any, name: str, value: Any) -> None:
+        undo.append((owner, name, owner.__dict__[name]))
+        setattr(owner, name, value)
+
+    for name, value in vars(module).copy().items():
+        if isinstance(value, FunctionType) and value.__module__ == module.__name__:
+            for user in [
+                m for key, m in sys.modules.items() if m and key.startswith(("grpo.algorithm", "test_", "batches"))
+            ]:
+                if vars(user).get(name) is value:
+                    swap(user, name, getattr(copied, name))
+        elif isinstance(value, type) and value.__module__ == module.__name__:
+            for key, member in vars(value).copy().items():
+                if isinstance(member, FunctionType | property) and key in vars(getattr(copied, name)):
+                    with suppress(AttributeError, TypeError):
+                        swap(value, key, vars(getattr(copied, name))[key])
+    try:
+        yield
+    finally:
+        for owner, name, value in reversed(undo):
+            setattr(owner, name, value)
+
+
+def checks() -> list[Callable[[], None]]:
+    """The tests, cheapest and sharpest first."""
+    from hypothesis import Phase, settings
+
+    settings.register_profile("mutation", phases=[Phase.explicit, Phase.generate])  # nobody reads the smallest example
+    settings.load_profile("mutation")
+    import golden
+    import test_composition
+    import test_golden
+    import test_invariance
+    import test_properties
+    import test_tables
+    import torch
+
+    def vector(name: str) -> Callable[[], None]:
+        return partial(test_golden.test_float64, name)
+
+    def plain(module: ModuleType) -> list[Callable[[], None]]:
+        tests = [f for name, f in vars(module).items() if name.startswith("test_") and callable(f)]
+        free = [f for f in tests if not hasattr(f, "pytestmark")]
+        return [f for f in free if f.__name__ not in SLOW]
+
+    calls = [vector(name) for name in golden.LOSSES]
+    calls += [partial(test_tables.test_advantages, *case) for case in test_tables.ADVANTAGES if case[1] not in OTHERS]
+    calls += [partial(test_tables.test_overflowing_ratios, torch.float32)]
+    for module in (test_tables, test_properties, test_composition, test_invariance):
+        calls += plain(module)
+    for name in (
+        "grpo",
+        "chapter/tis",
+        "mis",
+        "chapter/dr_grpo",
+        "dpo",
+        "scalerl",
+        "dppo",
+        "reinforce_pp",
+        "rloo",
+        "raft",
+    ):
+        finite = test_invariance.test_degenerate_batches_stay_finite
+        calls += [partial(finite, name, case) for case in test_invariance.SCENARIOS]
+        calls += [partial(test_invariance.test_what_is_not_sampled_changes_nothing, name)]
+        calls += [partial(test_invariance.test_micro_batches_order_and_padding, name, torch.float64)]
+    calls += [partial(test_properties.test_on_policy_weights_are_advantages, n) for n in ("grpo", "dppo", "cispo")]
+    calls += [partial(test_invariance.test_an_engine_without_logp_gets_no_weight, "tis")]
+    calls += [partial(test_invariance.test_infinite_rewards_are_an_error, float("inf"))]
+    return calls
+
+
+OTHERS = {"verl_group_of_one", "nan_as_zero"}
+SLOW = {"test_parts_are_imported_without_torch", "test_every_vector_is_reproduced", "test_group_size_table"}
+
+
+def survives(mutant: Mutant, tests: list[Callable[[], None]]) -> bool:
+    """True if no test notices."""
+    with alive(mutant):
+        for test in tests:
+            try:
+                test()
+            except BaseException as error:  # an assertion, a shape error, pytest's Failed, hypothesis' groups
+                if isinstance(error, KeyboardInterrupt):
+                    raise
+                return False
+    return True
+
+
+def equivalents() -> dict[str, str]:
+    """Mutant -> why it computes the same."""
+    return yaml.safe_load((DATA / "equivalent_mutants.yaml").read_text()) or {}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--sample", type=int, help="a random sample of this many mutants")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", choices=MODULES, action="append")
+    options = parser.parse_args()
+    tests, known = checks(), equivalents()
+    for test in tests:
+        test()  # everything must pass before anything may fail
+    every = [m for module in options.only or MODULES for m in mutants(module)]
+    chosen = random.Random(options.seed).sample(every, options.sample) if options.sample else every
+    alive_ones = []
+    for mutant in chosen:
+        if mutant.name not in known and survives(mutant, tests):
+            alive_ones.append(mutant.name)
+            print("not noticed:", mutant.name, flush=True)
+    same = sum(m.name in known for m in chosen)
+    print(f"{len(chosen)} mutants, {len(alive_ones)} not noticed, {same} known to compute the same")
+    return bool(alive_ones)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
