@@ -1,9 +1,9 @@
 """Base accuracy of a model on each level and kind of `words` at temperature 1, and how many groups of 8 vary.
 
-    python experiments/words_levels/measure.py --questions 24 --out experiments/words_levels/table.md
+    python experiments/words_levels/measure.py --questions 24 --out table.md
 
-A level is fit for training where accuracy lies between 0.10 and 0.50 and at least half of the groups vary: a group whose
-rewards are all equal has no advantage. Rerun it with --model <folder> for another policy.
+A level is fit for training where accuracy lies between 0.10 and 0.50 and at least half of the groups vary: a group
+whose rewards are all equal has no advantage. Rerun it with --model <folder> for another policy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from grpo.tasks.prompts import PromptBook
 from grpo.tasks.words import Words
 
 GROUP = 8
-HEAD = "| level | kind | accuracy | groups varying | mean tokens | cut at limit | completions |\n|---|---|---|---|---|---|---|"
+COLUMNS = ("level", "kind", "accuracy", "groups varying", "mean tokens", "cut at limit", "completions")
+HEAD = f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|"
 
 
 def main() -> None:
