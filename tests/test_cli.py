@@ -39,7 +39,7 @@ def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
 @pytest.mark.parametrize("argument", ["--help", "grup_size=3"])
 def test_nothing_heavy_before_the_check(argument: str, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", PROBE, argument], capture_output=True, text=True, cwd=tmp_path)
-    code = 0 if argument == "--help" else 2
+    code = 0 if argument == "--help" else 1
     assert done.stdout.splitlines()[-1] == f"code {code} heavy []", done.stderr
     assert list(tmp_path.iterdir()) == []  # no outputs/, no multirun/, no run folder
 
@@ -53,7 +53,7 @@ def test_a_configuration_reaches_the_run(runs: list[Any]) -> None:
 
 
 def test_a_mistake_is_a_sentence(runs: list[Any], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["grup_size=3"]) == 2
+    assert main(["grup_size=3"]) == 1
     out, err = capsys.readouterr()
     assert (out, err) == ("", "grup_size   there is no such key; did you mean group_size?\n")
     assert runs == []
@@ -97,7 +97,7 @@ def test_how_a_run_may_end(
 def test_flags_that_are_mistakes(
     runs: list[Any], capsys: pytest.CaptureFixture[str], argv: list[str], sentence: str
 ) -> None:
-    assert main(argv) == 2
+    assert main(argv) == 1
     assert capsys.readouterr().err.startswith(sentence)
     assert runs == []
 
@@ -128,7 +128,7 @@ def test_cfg_shows_the_configuration(runs: list[Any], capsys: pytest.CaptureFixt
     assert "hydra:" not in text
     assert main(["--cfg", "job", "-p", "objective"]) == 0
     assert capsys.readouterr().out.count("_target_: grpo.algorithm.") == 12
-    assert main(["--cfg", "job", "group_size=1"]) == 2  # shown, and then judged
+    assert main(["--cfg", "job", "group_size=1"]) == 1  # shown, and then judged
     shown = capsys.readouterr()
     assert "group_size: 1" in shown.out
     assert shown.err.startswith("group_size   must be at least 2")
@@ -173,7 +173,7 @@ def test_a_job_with_a_mistake_is_not_started_but_the_others_are(capsys: pytest.C
     assert multirun.run(["group_size=4,1"], COMPOSER, launch=launch) == 1
     assert started == [["group_size=4"]]
     assert capsys.readouterr().err.endswith(
-        "1 of 2 jobs failed:\n  group_size=1\n      exit 2: group_size must be at least 2, not 1: "
+        "1 of 2 jobs failed:\n  group_size=1\n      exit 1: group_size must be at least 2, not 1: "
         "an advantage compares the completions of one prompt\n"
     )
     with pytest.raises(ConfigError):
@@ -189,5 +189,5 @@ def test_an_interrupted_job_ends_the_multirun(capsys: pytest.CaptureFixture[str]
 
 def test_a_job_is_a_process_of_its_own(capfd: pytest.CaptureFixture[str]) -> None:
     outcome = multirun.start_process(["grup_size=3"])
-    assert (outcome.code, outcome.why) == (2, "grup_size   there is no such key; did you mean group_size?")
+    assert (outcome.code, outcome.why) == (1, "grup_size   there is no such key; did you mean group_size?")
     assert outcome.why in capfd.readouterr().err  # passed through as well

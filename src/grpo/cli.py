@@ -1,6 +1,6 @@
 """The entry point: argv → checked configuration → run. Nothing heavy is imported before the check is through.
 
-Exit codes: 0 done · 1 a run or a job failed · 2 mistakes in the configuration (nothing was written) · 130 interrupted.
+Exit codes: 0 done · 1 mistakes in the configuration (nothing was written), or a failed run or job · 130, 143 stopped
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ class Mistake:
 
 
 class ConfigError(UserError):
-    """All mistakes of a configuration at once, one line each; exits with 2 and leaves no folder behind."""
+    """All mistakes of a configuration at once, one line each; exits with 1 and leaves no folder behind."""
 
-    exit_code = 2
+    exit_code = 1
 
     def __init__(self, mistakes: Iterable[Mistake]) -> None:
         self.mistakes: Sequence[Mistake] = tuple(dict.fromkeys(mistakes))

@@ -12,7 +12,7 @@ from grpo.errors import ConfigError
 def said(*arguments: str, composer: Composer) -> str:
     with pytest.raises(ConfigError) as caught:
         load(arguments, composer)
-    assert caught.value.exit_code == 2
+    assert caught.value.exit_code == 1
     return str(caught.value)
 
 
