@@ -29,7 +29,7 @@ lint: setup  ## ruff: lint and format
 	$(PY) -m ruff format --check .
 
 types: setup  ## pyright
-	$(PY) -m pyright
+	$(PY) -m pyright --pythonpath $(PY)
 
 tables: setup  ## write the generated tables of the README anew
 	$(PY) -m experiments.readme.tables --write

@@ -7,8 +7,8 @@ import shlex
 from pathlib import Path
 
 import pytest
-
 from experiments.readme import tables
+
 from grpo.config.check import load
 
 REPOSITORY = Path(__file__).resolve().parents[1]

@@ -39,9 +39,7 @@ def assert_same_end(one: Path, other: Path, step: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_stopped_and_resumed_equals_uninterrupted(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stopped_and_resumed_equals_uninterrupted(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     overrides = (*KINDS[kind], "max_steps=4", "samples_every=1")
     code, straight = helpers.run(tmp_path / "straight", *overrides)
     assert code == 0
@@ -188,7 +186,9 @@ def test_wandb_offline_holds_metrics_config_and_table(tmp_path: Path) -> None:
     _, run = helpers.run(tmp_path, "max_steps=2", "logger=wandb", "samples_every=1")
     found = read_finished(next((run / "wandb").glob("offline-run-*")))
     metrics = helpers.lines(run / "metrics.jsonl")
-    assert [row["reward"] for row in found.history if "reward" in row] == [r["reward"] for r in metrics if "reward" in r]
+    assert [row["reward"] for row in found.history if "reward" in row] == [
+        r["reward"] for r in metrics if "reward" in r
+    ]
     assert found.config["group_size"] == 4
     assert found.config["surrogate"]["low"] == 0.2
     assert any(name.startswith("samples/") for row in found.history for name in row)

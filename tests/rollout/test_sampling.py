@@ -40,7 +40,9 @@ def test_top_p_always_keeps_the_likeliest_token() -> None:
 def test_top_k_and_min_p() -> None:
     assert processed(logits_of(0.5, 0.3, 0.2), Sampling(top_k=2)).exp().tolist()[0] == pytest.approx([5 / 8, 3 / 8, 0])
     # min_p 0.5 of the maximum 0.5 is 0.25: only 0.5 and 0.3 stay
-    assert processed(logits_of(0.5, 0.3, 0.2), Sampling(min_p=0.5)).exp().tolist()[0] == pytest.approx([5 / 8, 3 / 8, 0])
+    assert processed(logits_of(0.5, 0.3, 0.2), Sampling(min_p=0.5)).exp().tolist()[0] == pytest.approx(
+        [5 / 8, 3 / 8, 0]
+    )
 
 
 def test_draw_inverts_the_cumulative_distribution() -> None:

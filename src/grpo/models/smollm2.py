@@ -12,6 +12,7 @@ import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 from grpo.errors import UserError
@@ -89,12 +90,12 @@ def convert(gguf: Path, folder: Path) -> None:
 
     print(f"converting {gguf.name}", flush=True)
     with quiet():
-        quantized = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
+        quantized: Any = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
     # A model read from a GGUF file refuses to be saved although its weights are plain by now: move them to a new one.
     config = quantized.config
     del config.quantization_config
-    model = type(quantized)(config)
+    model: Any = type(quantized)(config)
     model.load_state_dict(quantized.state_dict())
     model.generation_config = quantized.generation_config
     tokenizer.model_max_length = config.max_position_embeddings

@@ -50,8 +50,8 @@ class Scorer:
 
     def answer(self, text: str) -> str | None:
         """The answer that a completion gives, for majority votes; None = none, or the function cannot say."""
-        read = getattr(self.functions[self.accuracy_name], "answer", None)
-        return read(text) if callable(read) else None
+        read: Any = getattr(self.functions[self.accuracy_name], "answer", None)
+        return None if read is None else read(text)
 
     def _call(self, name: str, prompts: Sequence[Prompt], rollouts: Sequence[Rollout]) -> list[float]:
         """One function's rewards [B], NaN where it said None."""

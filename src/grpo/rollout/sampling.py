@@ -7,7 +7,6 @@ from torch import Tensor
 
 from grpo.data import Sampling
 
-
 _ROUNDING = 1e-6  # 0.6 + 0.3 is below 0.9 in binary: a nucleus of 0.9 must not need a third token for that
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal
 
 import torch
@@ -11,7 +12,6 @@ from torch import Tensor
 
 from grpo.data import Prompt, Rollout, Scores
 from grpo.rollout.randomness import stable_hash
-
 
 Together = Literal["rows", "groups", "update"]
 """What a micro-batch may not split."""
@@ -107,7 +107,7 @@ def minibatches(groups: Tensor, count: int, *, epoch: int, seed: int, step: int)
     if epoch > 0:
         ids.sort(key=lambda group: stable_hash(seed, "minibatches", step, epoch, group))
     cuts = [round(i * len(ids) / count) for i in range(count + 1)]
-    parts = [set(ids[a:b]) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    parts = [set(ids[a:b]) for a, b in pairwise(cuts)]
     order = {group: place for place, group in enumerate(ids)}
     rows = sorted(range(len(groups)), key=lambda i: (order[int(groups[i])], i))
     return [torch.tensor([i for i in rows if int(groups[i]) in part], dtype=torch.long) for part in parts]

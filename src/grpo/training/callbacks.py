@@ -72,7 +72,9 @@ class Evaluation(lightning.Callback):
         metrics = self._evaluate(module, "validation", self.config.eval.questions, samples, ks)
         self.state.untrained = metrics
         self.recorder.metrics(0, metrics)
-        shown = [f"validation/{name}" for name in ("greedy", *(f"avg@{k}" for k in ks), f"maj@{samples}", f"pass@{samples}")]
+        shown = [
+            f"validation/{name}" for name in ("greedy", *(f"avg@{k}" for k in ks), f"maj@{samples}", f"pass@{samples}")
+        ]
         words = [f"{name.removeprefix('validation/')} {metrics[name]:.2f}" for name in shown if name in metrics]
         self.say(f"  untrained   {' · '.join(words)}\n")
         self._note_best(module.counters.step, metrics)
@@ -100,7 +102,10 @@ class Evaluation(lightning.Callback):
     def _due(self, module: GRPOModule) -> bool:
         settings, counters = self.config.eval, module.counters
         if settings.every_tokens is not None:
-            return counters.generated_tokens // settings.every_tokens > self.state.evaluated_tokens // settings.every_tokens
+            return (
+                counters.generated_tokens // settings.every_tokens
+                > self.state.evaluated_tokens // settings.every_tokens
+            )
         return settings.every is not None and counters.step % settings.every == 0
 
     def _evaluate(
@@ -200,7 +205,12 @@ class Checkpoints(lightning.Callback):
             step,
             tensors=trainable(module.policy),
             optimizer=optimizer.optimizer.state_dict(),
-            state={"counters": asdict(module.counters), "run": self.state.as_plain(), "guard": module.guard.state(), **self.identity},
+            state={
+                "counters": asdict(module.counters),
+                "run": self.state.as_plain(),
+                "guard": module.guard.state(),
+                **self.identity,
+            },
             extra=module.engine.state(),
         )
         self.saved = step

@@ -107,7 +107,13 @@ class Collector:
         return self._experience(step, prompts, rollouts, concatenate(parts), kept[:wanted], rounds, full)
 
     def _experience(
-        self, step: int, prompts: list[Prompt], rollouts: list[Rollout], scores: Scores, kept: list[int], rounds: int,
+        self,
+        step: int,
+        prompts: list[Prompt],
+        rollouts: list[Rollout],
+        scores: Scores,
+        kept: list[int],
+        rounds: int,
         full: bool,
     ) -> Experience:
         exhausted = not full
@@ -130,7 +136,6 @@ class Collector:
             rounds=rounds,
             exhausted=exhausted,
         )
-
 
 
 def score(

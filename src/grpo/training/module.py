@@ -145,7 +145,12 @@ class GRPOModule(lightning.LightningModule):
             ref = self.logps(self._reference[0], batch, rows)[0] if self.objective.needs_reference else None
         bonus = self.objective.reward_bonus(
             Tokens(
-                logp=logp, mask=batch.mask, advantages=batch.advantages, groups=batch.groups, logp_ref=ref, entropy=entropy
+                logp=logp,
+                mask=batch.mask,
+                advantages=batch.advantages,
+                groups=batch.groups,
+                logp_ref=ref,
+                entropy=entropy,
             )
         )
         self.meters.add_mean("rewards/bonus/mean", float(bonus.sum()), len(batch))
@@ -204,9 +209,7 @@ class GRPOModule(lightning.LightningModule):
         return "groups" if self.objective.needs_rewards else "rows"
 
     def _minibatches(self, batch: Batch, epoch: int, step: int) -> list[Tensor]:
-        return minibatches(
-            batch.groups, self.config.updates.minibatches, epoch=epoch, seed=self.config.seed, step=step
-        )
+        return minibatches(batch.groups, self.config.updates.minibatches, epoch=epoch, seed=self.config.seed, step=step)
 
     def update(self, batch: Batch, step: int) -> list[UpdateResult]:
         """The step's optimizer updates, minibatch by minibatch, each followed by a weight sync."""
@@ -247,9 +250,7 @@ class GRPOModule(lightning.LightningModule):
             parts,
             objective=self.objective,
             totals=totals,
-            forward=lambda micro: self._forward(
-                self.policy, micro, entropy_gradient=self.objective.trains_entropy
-            ),
+            forward=lambda micro: self._forward(self.policy, micro, entropy_gradient=self.objective.trains_entropy),
             backward=self.manual_backward,
             meters=self.meters,
         )
@@ -343,9 +344,7 @@ class GRPOModule(lightning.LightningModule):
             "memory/peak": peak_memory(),
             "sampling/lag": before - min(r.weight_version for r in experience.sampled),
         }
-        self.samples = sample_rows(
-            batch, experience.scores, self.reward_names, self._weights, self._old, groups=2
-        )
+        self.samples = sample_rows(batch, experience.scores, self.reward_names, self._weights, self._old, groups=2)
 
 
 def with_ess(metrics: dict[str, float]) -> dict[str, float]:

@@ -28,8 +28,8 @@ from grpo.runs.folder import RunFolder
 from grpo.runs.preflight import preflight
 from grpo.runs.signals import GracefulStop
 from grpo.training.assemble import Run, assemble, cpu_threads, make_module, training_sampling, transformers_engine
-from grpo.training.collect import score
 from grpo.training.callbacks import Checkpoints, Evaluation, Recording, Restore, RunState, Stopping
+from grpo.training.collect import score
 
 ENDLESS = 10**9  # steps of a run that a token budget ends
 
@@ -65,7 +65,12 @@ class Session:
     """The life of one run in its folder, in the order of the methods."""
 
     def __init__(
-        self, assembled: Run, resolved: Mapping[str, Any], folder: RunFolder, plan: resume.ResumePlan, stop: GracefulStop
+        self,
+        assembled: Run,
+        resolved: Mapping[str, Any],
+        folder: RunFolder,
+        plan: resume.ResumePlan,
+        stop: GracefulStop,
     ) -> None:
         self.made, self.config, self.resolved = assembled, assembled.config, resolved
         self.folder, self.plan, self.stop = folder, plan, stop
@@ -154,9 +159,7 @@ class Session:
             )
             return prompts, rollouts, score(made.scorer, made.objective.shaping, prompts, rollouts, sampling.max_tokens)
 
-        report = preflight(
-            sample, config.group_size, max_completion_tokens=config.max_completion_tokens
-        )
+        report = preflight(sample, config.group_size, max_completion_tokens=config.max_completion_tokens)
         self.say_lines(start.aligned([("preflight", line) for line in report.enforce(config.preflight_mode)]))
 
     def train(self) -> None:
