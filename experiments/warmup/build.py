@@ -1,11 +1,11 @@
 """Rebuilds the embedded policy: supervised warm-up of the tiny Llama on `arithmetic`.
 
-    python experiments/warmup/build.py --seed 0 --out src/grpo/models/tiny       (about 2 minutes on one core)
+    python experiments/warmup/build.py --seed 0 --out src/grpo/models/tiny       (about a minute on one core)
 
 The text is a mix of direct answers ("37+5=\\boxed{42}") and worked ones ("37+5=7+5=12,3+0+1=4 \\boxed{42}"), both with
-a share of wrong answers. The policy comes out unsure: it answers both ways, is right by the worked way more often than by
-the direct one, and reinforcement learning can find that. Only problems of the train split are shown. Another --seed gives
-another base policy; train it with model=hf model.path=<out>.
+a share of wrong answers. The policy comes out unsure: it answers mostly directly and mostly wrong, while its worked
+answers are right far more often, and reinforcement learning can find that. Only problems of the train split are shown.
+Another --seed gives another base policy; train it with model=hf model.path=<out> model.lr=3e-4.
 """
 
 from __future__ import annotations
@@ -31,16 +31,18 @@ class Recipe:
 
     digits: int = 2
     """Digits of the task."""
-    steps: int = 700
+    steps: int = 450
     """Optimizer steps."""
-    batch: int = 128
+    batch: int = 64
     """Texts per step."""
     lr: float = 2e-3
     """Peak learning rate of AdamW; linear warm-up over 5 %, cosine to a tenth."""
-    worked: float = 0.5
+    worked: float = 0.3
     """Share of texts with a worked answer."""
-    wrong: float = 0.25
-    """Share of texts whose final answer is wrong."""
+    wrong_worked: float = 0.05
+    """Share of worked answers whose box is wrong."""
+    wrong_direct: float = 0.9
+    """Share of direct answers that are wrong."""
 
 
 def direct(a: int, b: int, answer: int) -> str:
@@ -72,9 +74,8 @@ def sample(task: Arithmetic, recipe: Recipe, draw: random.Random) -> tuple[str, 
     a, b = map(int, question.text.rstrip("=").split("+"))
     if draw.random() < 0.5:
         a, b = b, a
-    answer = a + b if draw.random() >= recipe.wrong else slip(a + b, draw)
-    form = worked if draw.random() < recipe.worked else direct
-    return f"{a}+{b}=", form(a, b, answer)
+    form, wrong = (worked, recipe.wrong_worked) if draw.random() < recipe.worked else (direct, recipe.wrong_direct)
+    return f"{a}+{b}=", form(a, b, slip(a + b, draw) if draw.random() < wrong else a + b)
 
 
 def batch_of(tokenizer, task: Arithmetic, recipe: Recipe, draw: random.Random) -> tuple[Tensor, Tensor]:
