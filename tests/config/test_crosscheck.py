@@ -220,3 +220,10 @@ def test_a_bare_off_in_a_file_is_no_false(tmp_path: Path) -> None:
     assert config.preflight == "off"
     OmegaConf.save(OmegaConf.create(resolved), tmp_path / "config.yaml")
     assert read(tmp_path / "config.yaml") == (config, resolved)
+
+
+def test_pure_bfloat16_at_a_small_learning_rate_is_warned_of(composer: Composer) -> None:
+    # bfloat16: 1 + 1/512 = 1, so AdamW's steps of about 1e-6 vanish in weights above 5e-4.
+    (found,) = warnings(made(composer, "model.dtype=bfloat16", "optimizer.lr=1e-6"))
+    assert found.startswith("model.dtype=bfloat16 loses updates smaller than 0.2 % of a weight")
+    assert warnings(made(composer, "model.dtype=bfloat16", "optimizer.lr=1e-3")) == []

@@ -37,9 +37,8 @@ def test_policy_is_trainable_and_reference_is_frozen() -> None:
 
 
 def test_dtypes() -> None:
-    cpu, gpu = torch.device("cpu"), torch.device("cuda")
-    assert pick_dtype("auto", cpu) == torch.float32
-    assert pick_dtype("auto", gpu) == torch.bfloat16
+    assert pick_dtype("auto") == torch.float32
+    assert pick_dtype("bfloat16") == torch.bfloat16
     policy, _ = load_policy(ModelConfig(kind="tiny", dtype="float64", attn_implementation="eager"), "cpu")
     assert policy.dtype == torch.float64
     assert policy.config._attn_implementation == "eager"

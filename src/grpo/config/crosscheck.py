@@ -43,6 +43,12 @@ def warnings(config: RunConfig) -> list[str]:
         )
     if config.trainer.precision == "bf16-mixed" and config.model.dtype not in ("auto", "float32"):
         found.append(f"trainer.precision=bf16-mixed does nothing for weights in {config.model.dtype}")
+    if config.model.dtype in ("bfloat16", "float16") and config.optimizer.lr < 1e-4:
+        # bfloat16 has 8 bits of mantissa: w + δ = w for |δ| < |w|/512, and AdamW's |δ| is about the learning rate.
+        found.append(
+            f"model.dtype={config.model.dtype} loses updates smaller than 0.2 % of a weight, most of those at "
+            f"optimizer.lr={config.optimizer.lr:g}; model.dtype=float32 trainer.precision=bf16-mixed keeps them"
+        )
     return found
 
 

@@ -131,7 +131,7 @@ class ModelConfig(Node):
     path: str | None = None
     """Folder or hub id (org/name) of the model; needed by hf."""
     dtype: Literal["auto", "float32", "bfloat16", "float16", "float64"] = "auto"
-    """Type of the weights; auto: float32 on cpu, bfloat16 on gpu."""
+    """Type of the weights; auto: float32, which a GPU computes with in bfloat16 (trainer.precision)."""
     attn_implementation: Literal["auto", "eager", "sdpa", "flash_attention_2"] = "auto"
     """Attention kernel of transformers."""
     gradient_checkpointing: Annotated[Literal["auto"] | bool, BeforeValidator(_auto_or_flag)] = "auto"
@@ -205,7 +205,7 @@ class TrainerConfig(Node):
     devices: Annotated[Literal["auto"] | int, BeforeValidator(_auto_or_count)] = 1
     """How many devices, ≥ 1."""
     precision: Literal["auto", "bf16-mixed"] = "auto"
-    """auto: computes in the model's dtype; bf16-mixed: bfloat16 autocast around the trainer's forward pass."""
+    """bf16-mixed: bfloat16 autocast around every forward pass; auto: that for float32 weights on a GPU, else none."""
 
 
 class LoggerConfig(Node):

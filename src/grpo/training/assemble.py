@@ -58,9 +58,12 @@ def pick_device(accelerator: str) -> torch.device:
     return torch.device("cuda", torch.cuda.current_device()) if gpu else torch.device("cpu")
 
 
-def autocast_for(precision: str, device: torch.device) -> Callable[[], AbstractContextManager[Any]]:
-    """The context of every forward pass, the trainer's and the engine's alike, so that log μ and log π agree."""
-    if precision == "bf16-mixed":
+def autocast_for(precision: str, device: torch.device, dtype: torch.dtype) -> Callable[[], AbstractContextManager[Any]]:
+    """The context of every forward pass, the trainer's and the engine's alike, so that log μ and log π agree.
+
+    auto: bfloat16 autocast around float32 weights on a GPU, none elsewhere.
+    """
+    if precision == "bf16-mixed" or (precision == "auto" and device.type == "cuda" and dtype == torch.float32):
         return partial(torch.autocast, device_type=device.type, dtype=torch.bfloat16)
     return nullcontext
 
@@ -81,7 +84,7 @@ def assemble(config: Any) -> Run:
         book=book,
         scorer=Scorer(config.reward),
         device=device,
-        autocast=autocast_for(config.trainer.precision, device),
+        autocast=autocast_for(config.trainer.precision, device, policy.dtype),
     )
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +13,12 @@ import torch
 from torch import Tensor
 
 from grpo.data import Tokens
+from grpo.models.load import training_mode
 from grpo.recording.meters import Meters, Timer, peak_memory, speeds
 from grpo.rollout.base import Engine
-from grpo.runs.nonfinite import NonFiniteGuard, save_evidence
+from grpo.runs.nonfinite import NonFiniteGuard
 from grpo.training.batch import (
     Batch,
-    Together,
     microbatches,
     minibatches,
     pad_floats,
@@ -30,8 +28,8 @@ from grpo.training.batch import (
 from grpo.training.collect import Collector, Experience
 from grpo.training.logprobs import completion_logps
 from grpo.training.report import measure_rewards, measure_samples, measure_training_groups, sample_rows
-from grpo.training.schedule import learning_rate
-from grpo.training.update import UpdateResult, accumulate_gradients, mismatch
+from grpo.training.update import UpdateResult, mismatch
+from grpo.training.updater import Updater
 
 
 @dataclass
@@ -72,10 +70,18 @@ class GRPOModule(lightning.LightningModule):
         # Kept in a tuple: a submodule would be moved, saved and counted as the policy's own weights.
         self._reference = (reference,)
         self._make_engines, self._make_collector = make_engines, make_collector
-        self.reward_names, self.autocast, self.total_steps = reward_names, autocast, total_steps
-        self.guard, self.evidence_folder = guard, evidence_folder
+        self.reward_names, self.autocast = reward_names, autocast
         self.counters, self.timer, self.meters = Counters(), Timer(), Meters()
-        self._learning_rate = config.optimizer.lr
+        self.updater = Updater(
+            config=config,
+            objective=objective,
+            policy=policy,
+            forward=lambda micro: self.forward(policy, micro),
+            backward=lambda loss: self.manual_backward(loss),
+            total_steps=total_steps,
+            guard=guard,
+            evidence_folder=evidence_folder,
+        )
         self.metrics: dict[str, float] = {}
         self.samples: list[dict[str, object]] = []
 
@@ -164,7 +170,7 @@ class GRPOModule(lightning.LightningModule):
         with self.timer("update"):
             old = ref = None
             if self.updates_per_step > 1 and self.objective.ratio.anchor == "old" and len(batch):
-                first = set(self._minibatches(batch, 0, 0)[0].tolist())
+                first = set(self.minibatches(batch, 0, 0)[0].tolist())
                 later = [i for i in batch.active.nonzero().squeeze(-1).tolist() if i not in first]
                 old, _ = self.logps(self.policy, batch, torch.tensor(later, dtype=torch.long))
                 later_mask = batch.mask.clone()
@@ -180,143 +186,51 @@ class GRPOModule(lightning.LightningModule):
         logps = torch.zeros(batch.mask.shape, dtype=torch.float64)
         entropies = torch.zeros_like(logps)
         for part in microbatches(batch, self.config.tokens_per_microbatch, rows):
-            logp, entropy = self._forward(model, batch.select(part), entropy_gradient=False)
+            logp, entropy = self.forward(model, batch.select(part))
             logps[part, : logp.shape[1]] = logp.double().cpu()
             entropies[part, : logp.shape[1]] = entropy.double().cpu()
         return logps, entropies
 
-    def _forward(self, model: Any, micro: Batch, *, entropy_gradient: bool) -> tuple[Tensor, Tensor]:
-        return completion_logps(
-            model,
-            micro.prompts,
-            micro.rollouts,
-            temperature=self.config.sampling.temperature,
-            pad_id=self.pad_id,
-            entropy_gradient=entropy_gradient,
-            autocast=self.autocast,
-        )
+    def forward(self, model: Any, micro: Batch) -> tuple[Tensor, Tensor]:
+        """log-probs and entropies [B, T] of a micro-batch under the policy or the reference."""
+        with training_mode(model):
+            return completion_logps(
+                model,
+                micro.prompts,
+                micro.rollouts,
+                temperature=self.config.sampling.temperature,
+                pad_id=self.pad_id,
+                entropy_gradient=self.objective.trains_entropy,
+                autocast=self.autocast,
+            )
 
     @property
     def updates_per_step(self) -> int:
         """Optimizer updates that one rollout pays for."""
         return self.config.updates.epochs * self.config.updates.minibatches
 
-    @property
-    def together(self) -> Together:
-        """What the objective needs to see in one forward pass."""
-        if self.objective.needs_whole_update:
-            return "update"
-        return "groups" if self.objective.needs_rewards else "rows"
-
-    def _minibatches(self, batch: Batch, epoch: int, step: int) -> list[Tensor]:
+    def minibatches(self, batch: Batch, epoch: int, step: int) -> list[Tensor]:
+        """Rows of the minibatches of one epoch."""
         return minibatches(batch.groups, self.config.updates.minibatches, epoch=epoch, seed=self.config.seed, step=step)
 
     def update(self, batch: Batch, step: int) -> list[UpdateResult]:
         """The step's optimizer updates, minibatch by minibatch, each followed by a weight sync."""
         results: list[UpdateResult] = []
-        self._weights: dict[int, Tensor] = {}
-        self._old: dict[int, Tensor] = {}
+        self.updater.begin(step, self.optimizers(), self.counters.generated_tokens, self.meters)
         for epoch in range(self.config.updates.epochs if len(batch) else 0):
-            for rows in self._minibatches(batch, epoch, step):
+            for rows in self.minibatches(batch, epoch, step):
                 with self.timer("update"):
-                    results.append(self._optimizer_step(batch, rows, step, first=not results))
+                    results.append(self.updater(batch, rows, first=not results))
                 if results[-1].outcome == "updated":
                     with self.timer("sync"):
-                        self.counters.version += 1
-                        self.engine.sync(self.policy.state_dict(), self.counters.version)
-                        self.live_engine.sync(self.policy.state_dict(), self.counters.version)
+                        self.sync()
         return results
 
-    def _optimizer_step(self, batch: Batch, rows: Tensor, step: int, *, first: bool) -> UpdateResult:
-        """One update on one minibatch; a minibatch without weight makes no optimizer call."""
-        minibatch = batch.select(rows)
-        if first and minibatch.logp_old is not None:
-            minibatch = minibatch.with_logps(old=None, ref=minibatch.logp_ref)
-        parts = microbatches(minibatch, self.config.tokens_per_microbatch, together=self.together)
-        if not parts:
-            return UpdateResult("empty")
-        optimizer: Any = self.optimizers()
-        self._set_learning_rate(optimizer, step)
-        optimizer.zero_grad(set_to_none=True)
-        totals = self.objective.totals(
-            minibatch.mask,
-            minibatch.groups,
-            self.config.max_completion_tokens,
-            minibatch.in_loss,
-            minibatch.rewards,
-        )
-        terms, logps, weights = accumulate_gradients(
-            minibatch,
-            parts,
-            objective=self.objective,
-            totals=totals,
-            forward=lambda micro: self._forward(self.policy, micro, entropy_gradient=self.objective.trains_entropy),
-            backward=self.manual_backward,
-            meters=self.meters,
-        )
-        self._remember(batch, rows, logps, weights, first=first)
-        return self._clip_and_step(optimizer, minibatch, terms, step)
-
-    def _remember(
-        self, batch: Batch, rows: Tensor, logps: Mapping[int, Tensor], weights: Mapping[int, Tensor], *, first: bool
-    ) -> None:
-        """Keep the first update's log π: it is π_old in later epochs, and what log μ is compared with."""
-        for row, logp in logps.items():
-            place, width = int(rows[row]), len(logp)
-            self._weights.setdefault(place, weights[row])
-            if first:
-                self._old[place] = logp
-                mismatch(self.meters, logp, batch.logp_rollout[place, :width], batch.mask[place, :width])
-                if batch.logp_old is not None:
-                    batch.logp_old[place, :width] = logp
-            elif batch.logp_old is not None:
-                self._old.setdefault(place, batch.logp_old[place])
-
-    def _set_learning_rate(self, optimizer: Any, step: int) -> None:
-        rate = learning_rate(
-            self.config,
-            step=step,
-            generated_tokens=self.counters.generated_tokens,
-            total_steps=self.total_steps,
-        )
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-        self._learning_rate = rate
-
-    def _clip_and_step(self, optimizer: Any, minibatch: Batch, terms: dict[str, float], step: int) -> UpdateResult:
-        """Clip, refuse what is not finite, and let the optimizer step."""
-        parameters = [p for p in self.policy.parameters() if p.grad is not None]
-        limit = self.config.max_grad_norm
-        norm = torch.nn.utils.clip_grad_norm_(parameters, float("inf") if limit is None else limit)
-        loss = math.fsum(terms.values())
-        evidence = partial(self.save_evidence, minibatch, step, {"loss": loss, "grad_norm": float(norm)})
-        if self.guard.skip(step + 1, loss, float(norm), evidence):
-            optimizer.zero_grad(set_to_none=True)
-            return UpdateResult("skipped", loss, float(norm))
-        self.meters.add_mean("grad_norm", float(norm), 1)
-        self.meters.add_mean("grad_clipped", float(limit is not None and float(norm) > limit), 1)
-        self.meters.add_mean("loss", loss, 1)
-        for name, value in terms.items():
-            self.meters.add_mean(f"loss/{name}", value, 1)
-        optimizer.step()
-        self.counters.trained_tokens += int(minibatch.mask[minibatch.active].sum())
-        return UpdateResult("updated", loss, float(norm))
-
-    def save_evidence(self, batch: Batch, step: int, numbers: dict[str, float]) -> Path:
-        """The minibatch whose loss or gradient was not finite, beside the run, for whoever looks for the reason."""
-        texts = [{"prompt_id": r.prompt_id, "sample": r.sample, "completion": r.text} for r in batch.rollouts]
-        gradients = {n: float(p.grad.norm()) for n, p in self.policy.named_parameters() if p.grad is not None}
-        ids = [torch.tensor(r.token_ids, dtype=torch.float64) for r in batch.rollouts]
-        tensors = {
-            "mask": batch.mask,
-            "advantages": batch.advantages,
-            "rewards": batch.rewards,
-            "groups": batch.groups,
-            "logp_rollout": batch.logp_rollout,
-            "token_ids": torch.nn.utils.rnn.pad_sequence(ids, batch_first=True, padding_value=-1).long(),
-        }
-        content = {**numbers, "samples": texts, "gradient_norms": gradients}
-        return save_evidence(self.evidence_folder, step + 1, content, tensors)
+    def sync(self) -> None:
+        """The engines learn of the new weights."""
+        self.counters.version += 1
+        for engine in dict.fromkeys((self.engine, self.live_engine)):
+            engine.sync(self.policy.state_dict(), self.counters.version)
 
     def report(self, step: int, experience: Experience, batch: Batch, results: list[UpdateResult]) -> None:
         """Metrics of the step, for the recorder; sample rows where the step shows them."""
@@ -327,14 +241,15 @@ class GRPOModule(lightning.LightningModule):
         measure_training_groups(meters, batch)
         counters.step = step + 1
         counters.generated_tokens += experience.generated_tokens
+        counters.trained_tokens += sum(r.tokens for r in results)
         counters.updates_total += sum(r.outcome == "updated" for r in results)
         counters.updates_empty += sum(r.outcome == "empty" for r in results)
         counters.updates_skipped += sum(r.outcome == "skipped" for r in results)
-        trained = int(batch.mask[batch.active].sum()) * self.config.updates.epochs
+        trained = sum(r.tokens for r in results)
         self.metrics = {
             **with_ess(meters.compute()),
             **self.timer.compute(),
-            "lr": self._learning_rate,
+            "lr": self.updater.learning_rate,
             "updates/total": counters.updates_total,
             "updates/empty": counters.updates_empty,
             "updates/skipped": counters.updates_skipped,
@@ -344,7 +259,9 @@ class GRPOModule(lightning.LightningModule):
             "memory/peak": peak_memory(),
             "sampling/lag": before - min(r.weight_version for r in experience.sampled),
         }
-        self.samples = sample_rows(batch, experience.scores, self.reward_names, self._weights, self._old, groups=2)
+        self.samples = sample_rows(
+            batch, experience.scores, self.reward_names, self.updater.weights, self.updater.old, groups=2
+        )
 
 
 def with_ess(metrics: dict[str, float]) -> dict[str, float]:

@@ -28,8 +28,9 @@ from grpo.runs.folder import RunFolder
 from grpo.runs.preflight import preflight
 from grpo.runs.signals import GracefulStop
 from grpo.training.assemble import Run, assemble, cpu_threads, make_module, training_sampling, transformers_engine
-from grpo.training.callbacks import Checkpoints, Evaluation, Recording, Restore, RunState, Stopping
+from grpo.training.callbacks import Evaluation, Recording, Stopping
 from grpo.training.collect import score
+from grpo.training.persistence import Checkpoints, Restore, RunState
 
 ENDLESS = 10**9  # steps of a run that a token budget ends
 

@@ -87,13 +87,12 @@ def tokens_of(batch: Batch, logp: Tensor, entropy: Tensor) -> Tokens:
     )
 
 
-@dataclass
+@dataclass(frozen=True)
 class UpdateResult:
     """What an update did: `outcome` is updated, empty (no weight differs from zero) or skipped (not finite)."""
 
     outcome: str
-    loss: float = 0.0
-    grad_norm: float = 0.0
+    tokens: int = 0  # that counted in it
 
 
 def accumulate_gradients(
