@@ -103,7 +103,9 @@ def draw(results: dict[int, dict[int, dict[str, Any]]], file: Path, title: str, 
         right.plot(at, smooth, color=color, label=f"seed {seed}, mean of {window} steps")
     untrained = next(iter(results.values()))[0]
     left.axhline(untrained["validation/greedy"], color="0.5", lw=0.9, ls="--")
-    left.annotate("untrained greedy (seed 0)", (1, untrained["validation/greedy"]), fontsize=7, color="0.35", va="bottom")
+    left.annotate(
+        "untrained greedy (seed 0)", (1, untrained["validation/greedy"]), fontsize=7, color="0.35", va="bottom"
+    )
     left.set(title=f"validation: avg@{k} (solid), greedy (dotted)", xlabel="step", ylabel="share right", ylim=(0, 1))
     right.set(title="training reward", xlabel="step", ylim=(0, 1))
     for axis in (left, right):

@@ -1,7 +1,7 @@
 """The default run, `python -m grpo`, for three seeds: held-out accuracy before and after.
 
-    python experiments/default_run/run.py                   # trains (some minutes), then reports
-    python experiments/default_run/run.py --report-only     # figure and table from results/
+python experiments/default_run/run.py                   # trains (some minutes), then reports
+python experiments/default_run/run.py --report-only     # figure and table from results/
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def main() -> None:
         common.train(OVERRIDES, arguments.seeds, arguments.runs, jobs=arguments.jobs)
         for seed, folder in common.finished(arguments.runs).items():
             common.keep(folder, HERE / "results" / f"seed{seed}")
-    common.report(HERE, "python -m grpo: the tiny policy on two-digit addition, GRPO, 16 prompts × 8 completions", K, TEST_K)
+    common.report(
+        HERE, "python -m grpo: the tiny policy on two-digit addition, GRPO, 16 prompts × 8 completions", K, TEST_K
+    )
 
 
 if __name__ == "__main__":
