@@ -87,11 +87,15 @@ def config(**changes: Any) -> SimpleNamespace:
         "updates": SimpleNamespace(epochs=1, minibatches=1),
         "max_grad_norm": 1.0,
         "reward": SimpleNamespace(right_at=1.0),
-        "optimizer": SimpleNamespace(lr=1e-2, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0),
+        "optimizer": adam(1e-2),
         "schedule": SimpleNamespace(kind="constant", warmup_steps=0),
         "budget": SimpleNamespace(generated_tokens=None),
     }
     return SimpleNamespace(**{**values, **changes})
+
+
+def adam(lr: float) -> SimpleNamespace:
+    return SimpleNamespace(lr=lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0)
 
 
 def updates(epochs: int = 1, minibatches: int = 1) -> SimpleNamespace:

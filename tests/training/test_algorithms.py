@@ -1,0 +1,64 @@
+"""Every algorithm of conf/algo trains the random policy for two off-policy steps."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from grpo.algorithm.form import build
+from grpo.config.check import load
+from grpo.config.compose import Composer
+from tests.conftest import make_llama
+from tests.training import worlds
+
+ALGORITHMS = Composer().groups["algo"]
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_trains_without_a_non_finite_number(name: str) -> None:
+    settings, _ = load([f"+algo={name}"])
+    objective = build(settings)
+    policy = make_llama()
+    reference = make_llama(seed=1) if objective.needs_reference else None
+    made = worlds.module(
+        policy,
+        worlds.config(updates=worlds.updates(minibatches=2), optimizer=worlds.adam(1e-3)),
+        objective,
+        reference=reference,
+        group_size=settings.group_size,
+    )
+    before = {key: value.clone() for key, value in policy.state_dict().items()}
+    for step in range(2):
+        made.training_step(step, 0)
+        for metric, value in made.metrics.items():
+            # A mean over nothing is nan: a step without right completions has no length of those.
+            if metric not in ("length/right", "length/wrong"):
+                assert math.isfinite(value), metric
+        assert made.metrics["updates/skipped"] == 0
+    assert made.metrics["updates/total"] > 0
+    moved = max(float((policy.state_dict()[key] - value).abs().max()) for key, value in before.items())
+    # AdamW moves no weight by more than about the learning rate per update; there were at most four.
+    assert 0 < moved <= 4 * 1e-3 * 1.05
+
+
+def test_contrastive_pairs_share_a_micro_batch() -> None:
+    """Splitting the update changes nothing although pairs are compared: groups stay whole."""
+
+    def gradient(tokens: int) -> torch.Tensor:
+        settings, _ = load(["+algo=dpo"])
+        policy = make_llama()
+        made = worlds.module(
+            policy,
+            worlds.config(tokens_per_microbatch=tokens, max_grad_norm=1e9),
+            build(settings),
+            reference=make_llama(seed=1),
+        )
+        worlds.freeze_optimizer(made)
+        made.update(made.score(made.prepare(worlds.sampled(made))), 0)
+        return worlds.gradients(policy)
+
+    whole = gradient(10**6)
+    assert float(whole.norm()) > 1e-3
+    torch.testing.assert_close(gradient(1), whole, rtol=1e-9, atol=1e-12)
