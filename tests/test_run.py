@@ -76,6 +76,27 @@ def test_kill_9_loses_at_most_the_steps_since_the_last_checkpoint(tmp_path: Path
     assert_same_end(straight, resumed, 6)
 
 
+@pytest.mark.parametrize("end", ["max_steps=2", "budget.generated_tokens=250"])
+def test_stopped_after_the_last_step_only_the_test_is_left(
+    end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    overrides = (end, "eval.every=null", "checkpoint.every=1")
+    assert helpers.run(tmp_path / "straight", *overrides)[0] == 0
+    straight = helpers.newest(tmp_path / "straight")
+    steps = json.loads((straight / "status.json").read_text())["step"]
+    monkeypatch.setenv("STOP_AT", str(2 + steps))  # the untrained evaluation scores twice
+    assert helpers.run(tmp_path / "stopped", *overrides)[0] == 143
+    monkeypatch.delenv("STOP_AT")
+    assert helpers.run(tmp_path / "stopped", *overrides, "resume=auto")[0] == 0
+    stopped = helpers.newest(tmp_path / "stopped")
+    one, other = (json.loads((run / "status.json").read_text()) for run in (straight, stopped))
+    assert (other["status"], other["step"], other["reason"]) == ("done", steps, one["reason"])
+    assert_same_end(straight, stopped, steps)
+    assert (straight / "policy" / "model.safetensors").read_bytes() == (
+        stopped / "policy" / "model.safetensors"
+    ).read_bytes()
+
+
 def test_what_a_run_leaves_behind(tmp_path: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

@@ -106,8 +106,11 @@ class Restore(lightning.Callback):
     def __init__(self, checkpoint: checkpoints.Checkpoint | None, state: RunState) -> None:
         self.checkpoint, self.state = checkpoint, state
 
-    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Weights, optimizer, engine and counters; random numbers need nothing, they are functions of the step."""
+    def on_fit_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Weights, optimizer, engine and counters; random numbers need nothing, they are functions of the step.
+
+        Not in on_train_start: Lightning leaves that out where no step is left, and the test needs the weights too.
+        """
         if self.checkpoint is None:
             return
         module, state = ours(pl_module), self.checkpoint.state

@@ -172,6 +172,7 @@ class Session:
         shared = {"config": config, "state": self.state, "recorder": self.recorder}
         self.evaluation = Evaluation(**shared, book=self.made.book, scorer=self.made.scorer, say=self.progress.say)
         identity = {"config_hash": config_hash(self.resolved), "seed": config.seed}
+        restored = checkpoint.load(self.plan.checkpoint) if self.plan.checkpoint else None
         trainer = lightning.Trainer(
             accelerator=self.made.device.type if self.made.device.type == "cpu" else "gpu",
             devices=1,
@@ -182,7 +183,7 @@ class Session:
             enable_progress_bar=False,
             enable_model_summary=False,
             callbacks=[
-                Restore(checkpoint.load(self.plan.checkpoint) if self.plan.checkpoint else None, self.state),
+                Restore(restored, self.state),
                 self.evaluation,
                 Recording(
                     config=config, recorder=self.recorder, folder=self.folder, progress=self.progress, total=self.total
@@ -191,7 +192,10 @@ class Session:
                 Stopping(config=config, stop=self.stop),
             ],
         )
-        steps = range(self.plan.step, ENDLESS if self.total is None else self.total)
+        budget = config.budget.generated_tokens
+        spent = restored and budget is not None and restored.state["counters"]["generated_tokens"] >= budget
+        end = ENDLESS if self.total is None else self.total
+        steps = range(self.plan.step, self.plan.step if spent else end)  # empty: stopped between last step and test
         trainer.fit(self.module, DataLoader(steps, batch_size=None))  # type: ignore[arg-type]
 
     @property
@@ -225,5 +229,5 @@ class Session:
 def quieten() -> None:
     """Nothing of the libraries' advice between our lines; real warnings and errors stay."""
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    for text in (".*does not have many workers.*", ".*in eval mode at the start of training.*", ".*LeafSpec.*"):
+    for text in (".*does not have many workers.*", ".*in eval mode at the start of training.*", ".*LeafSpec.*", ".*ranks is zero.*"):
         warnings.filterwarnings("ignore", message=text)
