@@ -38,6 +38,7 @@ class Sampling:
     top_k: int = 0
     min_p: float = 0.0
     max_tokens: int = 64  # tokens per completion, end-of-sequence included
+    top_logprobs: int = 0  # also report the likeliest K tokens of μ at each position (DPPO)
 
     @property
     def truncates(self) -> bool:
@@ -51,7 +52,8 @@ class Rollout:
 
     `logp_rollout[t]` is log μ of the sampled token under the distribution really sampled from (temperature and
     truncation included). `sampled[t]` is True where the policy sampled the token, False where a template or an
-    environment wrote it; it, not position, decides the mask.
+    environment wrote it; it, not position, decides the mask. `topk_ids[t]` and `topk_logp[t]` are the likeliest K
+    tokens of μ where they were asked for.
     """
 
     prompt_id: str
@@ -63,6 +65,8 @@ class Rollout:
     finish_reason: FinishReason
     text: str
     weight_version: int
+    topk_ids: tuple[tuple[int, ...], ...] = ()
+    topk_logp: tuple[tuple[float, ...], ...] = ()
 
     @property
     def truncated(self) -> bool:

@@ -41,7 +41,7 @@ def test_log_mu_equals_the_trainers_log_pi(llama, temperature: float) -> None:
     # A full padded forward pass against the cached decode, both of softmax(logits / T).
     rollouts = sample(llama, temperature=temperature)
     prompts = [PROMPTS[r.group] for r in rollouts]
-    logp, entropy = completion_logps(llama, prompts, rollouts, temperature=temperature, pad_id=0)
+    logp, entropy, _ = completion_logps(llama, prompts, rollouts, temperature=temperature, pad_id=0)
     for row, rollout in enumerate(rollouts):
         length = len(rollout.token_ids)
         assert logp[row, :length].tolist() == pytest.approx(list(rollout.logp_rollout), abs=1e-10)
@@ -108,14 +108,14 @@ def test_pad_equal_to_eos_and_pad_sampled_in_the_middle(llama) -> None:
     # Pad is id 0 and no end: when the policy samples it, it counts like any token.
     rollouts = [r for r in sample(llama, n=32, eos=(2,)) if 0 in r.token_ids[:-1]]
     assert rollouts
-    logp, _ = completion_logps(llama, [PROMPTS[r.group] for r in rollouts], rollouts, temperature=1.0, pad_id=0)
+    logp, _, _ = completion_logps(llama, [PROMPTS[r.group] for r in rollouts], rollouts, temperature=1.0, pad_id=0)
     for row, rollout in enumerate(rollouts):
         assert logp[row, : rollout.length].tolist() == pytest.approx(list(rollout.logp_rollout), abs=1e-10)
 
 
 def test_truncated_sampling_reports_its_own_distribution(llama) -> None:
     plain = sample(llama, n=4, top_k=2)
-    logp, _ = completion_logps(llama, [PROMPTS[r.group] for r in plain], plain, temperature=1.0, pad_id=0)
+    logp, _, _ = completion_logps(llama, [PROMPTS[r.group] for r in plain], plain, temperature=1.0, pad_id=0)
     first = torch.tensor([r.logp_rollout[0] for r in plain])
     # Renormalised on two tokens: more likely than under the full softmax.
     assert bool((first > logp[:, 0]).all())
@@ -152,3 +152,24 @@ def test_lag_samples_from_old_weights(llama) -> None:
     restored.load_state(lagged.state(), 3)
     assert restored.version == 1
     assert ids(restored) == seen[1]
+
+
+def test_top_tokens_of_mu_and_their_log_pi(llama) -> None:
+    rollouts = sample(llama, n=2, top_logprobs=5, temperature=0.8)
+    ids = torch.zeros(len(rollouts), 12, 5, dtype=torch.long)
+    for row, rollout in enumerate(rollouts):
+        assert len(rollout.topk_ids) == len(rollout.topk_logp) == rollout.length
+        ids[row, : rollout.length] = torch.tensor(rollout.topk_ids)
+        for position, (top, logps) in enumerate(zip(rollout.topk_ids, rollout.topk_logp, strict=True)):
+            assert list(logps) == sorted(logps, reverse=True)
+            if rollout.token_ids[position] in top:
+                assert logps[top.index(rollout.token_ids[position])] == rollout.logp_rollout[position]
+            else:
+                assert rollout.logp_rollout[position] <= logps[-1]
+    width = max(r.length for r in rollouts)
+    prompts = [PROMPTS[r.group] for r in rollouts]
+    _, _, top = completion_logps(llama, prompts, rollouts, temperature=0.8, pad_id=0, topk_ids=ids[:, :width])
+    assert top is not None
+    for row, rollout in enumerate(rollouts):
+        expected = torch.tensor(rollout.topk_logp, dtype=torch.float64)
+        torch.testing.assert_close(top[row, : rollout.length], expected, rtol=0, atol=1e-10)

@@ -62,3 +62,19 @@ def test_contrastive_pairs_share_a_micro_batch() -> None:
     whole = gradient(10**6)
     assert float(whole.norm()) > 1e-3
     torch.testing.assert_close(gradient(1), whole, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["divergence_mask_topk_tv", "divergence_mask_topk_kl"])
+def test_dppo_sees_the_engines_top_tokens(kind: str) -> None:
+    settings, _ = load(["+algo=dppo", f"surrogate={kind}"])
+    objective = build(settings)
+    policy = make_llama()
+    made = worlds.module(policy, worlds.config(updates=worlds.updates(minibatches=2)), objective)
+    made.training_step(0, 0)
+    # The first minibatch is on-policy: μ = π, every divergence is 0 and nothing is masked. The second has moved.
+    assert made.metrics["updates/total"] == 2
+    assert all(len(r.topk_ids[0]) == 20 for r in made.collector.sample(worlds.Book().train(0, 1), step=0, stream="x"))
+    on_policy = worlds.module(make_llama(), worlds.config(), objective)
+    on_policy.training_step(0, 0)
+    assert on_policy.metrics["surrogate/clip_low"] == on_policy.metrics["surrogate/clip_high"] == 0.0
+    assert on_policy.metrics["policy/ratio_max"] == pytest.approx(1.0, abs=1e-9)

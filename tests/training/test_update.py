@@ -65,9 +65,9 @@ def test_the_gradient_is_that_of_the_written_loss() -> None:
     kept = [i for i in range(len(batch)) if batch.in_loss[i]]
     arguments = {"temperature": 0.9, "pad_id": 0}
     prompts, rollouts = [batch.prompts[i] for i in kept], [batch.rollouts[i] for i in kept]
-    logp, h = completion_logps(policy, prompts, rollouts, **arguments, entropy_gradient=True)
+    logp, h, _ = completion_logps(policy, prompts, rollouts, **arguments, entropy_gradient=True)
     with torch.no_grad():
-        ref, _ = completion_logps(reference, prompts, rollouts, **arguments)
+        ref, _, _ = completion_logps(reference, prompts, rollouts, **arguments)
     mask = batch.mask[kept][:, : logp.shape[1]]
     d = ref - logp
     k3 = d.exp() - d - 1

@@ -126,7 +126,7 @@ def module(
             scorer=scorer or EvenSum(),
             engine=made.engine,
             objective=parts,
-            sampling=Sampling(temperature=settings.sampling.temperature, max_tokens=TOKENS),
+            sampling=Sampling(temperature=settings.sampling.temperature, max_tokens=TOKENS, top_logprobs=parts.top_k),
             prompts_per_step=prompts,
             group_size=group_size,
             seed=settings.seed,

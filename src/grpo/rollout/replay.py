@@ -45,6 +45,8 @@ def load(folder: Path, step: int) -> dict[tuple[str, str], list[Rollout]]:
         row.pop("v")
         for name in ("token_ids", "logp_rollout", "sampled"):
             row[name] = tuple(row[name])
+        for name in ("topk_ids", "topk_logp"):
+            row[name] = tuple(map(tuple, row[name]))
         found.setdefault((stream, row["prompt_id"]), []).append(Rollout(**row))
     return found
 

@@ -24,6 +24,11 @@ def cache_argument(model: Any) -> str:
     return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
 
 
+def nested(rows: Tensor) -> tuple[tuple[Any, ...], ...]:
+    """[T, K] as tuples; none for K = 0."""
+    return tuple(map(tuple, rows.tolist())) if rows.shape[-1] else ()
+
+
 @dataclass
 class _Rows:
     """Completions that are being decoded; row r of every tensor is completion `index[r]` of the chunk."""
@@ -36,6 +41,42 @@ class _Rows:
 
     def select(self, keep: Tensor) -> _Rows:
         return _Rows(self.index[keep], self.keys[keep], self.logits[keep], self.attention[keep], self.done[keep])
+
+
+@dataclass
+class _Drawn:
+    """What a chunk of N completions came to: token ids and log μ [N, T], lengths and stopped [N] (True: an
+    end-of-sequence id ended it), the likeliest tokens of μ [N, T, K]."""
+
+    tokens: Tensor
+    logps: Tensor
+    lengths: Tensor
+    stopped: Tensor
+    topk_ids: Tensor
+    topk_logps: Tensor
+
+    @classmethod
+    def blank(cls, count: int, length: int, top: int, pad_id: int, device: torch.device) -> _Drawn:
+        return cls(
+            tokens=torch.full((count, length), pad_id, device=device),
+            logps=torch.zeros((count, length), dtype=torch.float64, device=device),
+            lengths=torch.zeros(count, dtype=torch.long, device=device),
+            stopped=torch.zeros(count, dtype=torch.bool, device=device),
+            topk_ids=torch.zeros((count, length, top), dtype=torch.long, device=device),
+            topk_logps=torch.zeros((count, length, top), dtype=torch.float64, device=device),
+        )
+
+    def write(self, target: Tensor, position: int, token: Tensor, logp: Tensor) -> None:
+        """One more token for the completions `target`: token [n], log μ over the vocabulary [n, V]."""
+        self.tokens[target, position] = token
+        self.logps[target, position] = logp.gather(-1, token.unsqueeze(-1)).squeeze(-1).double()
+        self.lengths[target] += 1
+        if self.topk_ids.shape[-1]:
+            values, ids = logp.topk(self.topk_ids.shape[-1], dim=-1)
+            self.topk_ids[target, position], self.topk_logps[target, position] = ids, values.double()
+
+    def cpu(self) -> _Drawn:
+        return _Drawn(*(value.cpu() for value in vars(self).values()))
 
 
 class TransformersEngine:
@@ -82,20 +123,24 @@ class TransformersEngine:
             keys = torch.tensor(
                 [stable_hash(seed, stream, step, prompts[p].id, i) for p in chunk for i in samples], dtype=torch.int64
             )
-            tokens, logps, lengths, stopped = self._decode_chunk([prompts[p] for p in chunk], keys, sampling)
+            drawn = self._decode_chunk([prompts[p] for p in chunk], keys, sampling)
             for row, (p, i) in enumerate((p, i) for p in chunk for i in samples):
-                length = int(lengths[row])
-                ids = tuple(tokens[row, :length].tolist())
+                length = int(drawn.lengths[row])
+                ids = tuple(drawn.tokens[row, :length].tolist())
                 rollouts[p, i] = Rollout(
                     prompt_id=prompts[p].id,
                     group=p,
                     sample=i,
                     token_ids=ids,
-                    logp_rollout=tuple(logps[row, :length].tolist()),
+                    logp_rollout=tuple(drawn.logps[row, :length].tolist()),
                     sampled=(True,) * length,
-                    finish_reason="stop" if stopped[row] else "length",
+                    finish_reason="stop" if drawn.stopped[row] else "length",
                     text=self.decode(ids),
                     weight_version=self.version,
+                    topk_ids=nested(drawn.topk_ids[row, :length]),
+                    topk_logp=tuple(map(tuple, drawn.topk_logps[row, :length].tolist()))
+                    if sampling.top_logprobs
+                    else (),
                 )
         return [rollouts[p, i] for p in range(len(prompts)) for i in range(n)]
 
@@ -134,29 +179,22 @@ class TransformersEngine:
             cache.batch_repeat_interleave(n)
         return out.logits[:, -1].repeat_interleave(n, dim=0), attention.repeat_interleave(n, dim=0), cache
 
-    def _decode_chunk(
-        self, prompts: Sequence[Prompt], keys: Tensor, sampling: Sampling
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Token ids [N, T], log μ [N, T], lengths [N] and stopped [N] (True: an end-of-sequence id) on the CPU."""
+    def _decode_chunk(self, prompts: Sequence[Prompt], keys: Tensor, sampling: Sampling) -> _Drawn:
+        """One completion for each key, `len(keys) // len(prompts)` in a row for each prompt."""
         device, count = self.model.device, len(keys)
         logits, attention, cache = self._prefill(prompts, count // len(prompts))
-        tokens = torch.full((count, sampling.max_tokens), self.pad_id, device=device)
-        logps = torch.zeros((count, sampling.max_tokens), dtype=torch.float64, device=device)
-        lengths = torch.zeros(count, dtype=torch.long, device=device)
-        stopped = torch.zeros(count, dtype=torch.bool, device=device)
+        top = min(sampling.top_logprobs, logits.shape[-1])
+        drawn = _Drawn.blank(count, sampling.max_tokens, top, self.pad_id, device)
         eos = self.eos_ids.to(device)
         index = torch.arange(count, device=device)
-        rows = _Rows(index, keys.to(device), logits, attention, torch.zeros_like(stopped))
+        rows = _Rows(index, keys.to(device), logits, attention, torch.zeros_like(drawn.stopped))
         for position in range(sampling.max_tokens):
             logp = processed(rows.logits, sampling)
             token = draw(logp, uniform(rows.keys, position), greedy=sampling.temperature == 0)
             live = ~rows.done
-            target = rows.index[live]
-            tokens[target, position] = token[live]
-            logps[target, position] = logp.gather(-1, token.unsqueeze(-1)).squeeze(-1)[live].double()
-            lengths[target] += 1
+            drawn.write(rows.index[live], position, token[live], logp[live])
             ended = torch.isin(token, eos) & live
-            stopped[rows.index[ended]] = True
+            drawn.stopped[rows.index[ended]] = True
             rows.done = rows.done | ended
             if position + 1 == sampling.max_tokens or bool(rows.done.all()):
                 break
@@ -167,7 +205,7 @@ class TransformersEngine:
                 rows, token = rows.select(keep), token[keep]
             rows.attention = torch.cat([rows.attention, rows.attention.new_ones(len(token), 1)], dim=1)
             rows.logits = self._next_logits(token, rows.attention, cache)
-        return tokens.cpu(), logps.cpu(), lengths.cpu(), stopped.cpu()
+        return drawn.cpu()
 
     def _next_logits(self, token: Tensor, attention: Tensor, cache: Any) -> Tensor:
         """[N, V] after one more token per row; the cache grows in place."""

@@ -112,10 +112,12 @@ def engines(run: Run, module: GRPOModule) -> tuple[Engine, Engine]:
     return live, live
 
 
-def training_sampling(config: Any) -> Sampling:
-    """How training completions are drawn."""
+def training_sampling(config: Any, top_logprobs: int = 0) -> Sampling:
+    """How training completions are drawn; top_logprobs: likeliest tokens that the objective wants to see."""
     chosen = config.sampling
-    return Sampling(chosen.temperature, chosen.top_p, chosen.top_k, chosen.min_p, config.max_completion_tokens)
+    return Sampling(
+        chosen.temperature, chosen.top_p, chosen.top_k, chosen.min_p, config.max_completion_tokens, top_logprobs
+    )
 
 
 def collector(run: Run, folder: Path, module: GRPOModule) -> Collector:
@@ -129,7 +131,7 @@ def collector(run: Run, folder: Path, module: GRPOModule) -> Collector:
         scorer=run.scorer,
         engine=module.engine,
         objective=run.objective,
-        sampling=training_sampling(run.config),
+        sampling=training_sampling(run.config, run.objective.top_k),
         prompts_per_step=run.config.prompts_per_step,
         group_size=run.config.group_size,
         seed=run.config.seed,

@@ -83,6 +83,28 @@ def pad_floats(rows: Sequence[Sequence[float]], width: int) -> Tensor:
     return padded
 
 
+def padded_ids(rollouts: Sequence[Rollout], width: int) -> Tensor:
+    """Token ids [B, width], −1 after each completion's end."""
+    ids = torch.full((len(rollouts), width), -1)
+    for row, rollout in enumerate(rollouts):
+        ids[row, : len(rollout.token_ids)] = torch.tensor(rollout.token_ids, dtype=torch.long)
+    return ids
+
+
+def topk_of(rollouts: Sequence[Rollout], width: int) -> tuple[Tensor, Tensor] | None:
+    """Ids [B, width, K] and log μ [B, width, K] of the engine's likeliest tokens; None where it reported none."""
+    if not any(r.topk_ids for r in rollouts):
+        return None
+    count = max(len(row) for r in rollouts for row in r.topk_ids)
+    ids = torch.zeros((len(rollouts), width, count), dtype=torch.long)
+    logps = torch.zeros((len(rollouts), width, count), dtype=torch.float64)
+    for row, rollout in enumerate(rollouts):
+        length = len(rollout.topk_ids)
+        ids[row, :length] = torch.tensor(rollout.topk_ids, dtype=torch.long).reshape(length, count)
+        logps[row, :length] = torch.tensor(rollout.topk_logp, dtype=torch.float64).reshape(length, count)
+    return ids, logps
+
+
 def subset(scores: Scores, rows: Tensor) -> Scores:
     """The scores of some completions."""
     return Scores(scores.rewards[rows], scores.weights, scores.groups[rows], scores.accuracy[rows])

@@ -39,8 +39,11 @@ def completion_logps(
     entropy_gradient: bool = False,
     autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
     tokens_per_chunk: int = 4096,
-) -> tuple[Tensor, Tensor]:
+    topk_ids: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """log π(o_t | q, o_<t) and entropy H_t of softmax(logits / T), both [B, T]; exactly 0 after a completion's end.
+
+    With topk_ids [B, T, K] also log π of those tokens [B, T, K], without gradient.
 
     Logits are asked for at completion positions only, and log-probs are taken `tokens_per_chunk` tokens at a time.
     The entropy carries a gradient only where an entropy bonus trains it.
@@ -58,15 +61,21 @@ def completion_logps(
         ).logits[:, :-1]
     valid = attention[:, -right:].bool()
     targets, flat = ids[:, -right:][valid], logits[valid]
-    logps, entropies = [], []
-    for piece, target in zip(flat.split(tokens_per_chunk), targets.split(tokens_per_chunk), strict=True):
+    asked = None if topk_ids is None else topk_ids.to(device)[valid].split(tokens_per_chunk)
+    logps, entropies, tops = [], [], []
+    for i, (piece, target) in enumerate(
+        zip(flat.split(tokens_per_chunk), targets.split(tokens_per_chunk), strict=True)
+    ):
         logp = tempered(piece, temperature)
+        if asked is not None:
+            tops.append(logp.detach().gather(-1, asked[i]))
         logps.append(logp.gather(-1, target.unsqueeze(-1)).squeeze(-1))
         with torch.set_grad_enabled(entropy_gradient and torch.is_grad_enabled()):
             bounded = logp.clamp(min=-1e4)  # a masked vocabulary entry is -inf, and 0 * -inf is nan
             entropies.append(-(bounded.exp() * bounded).sum(dim=-1))
     blank = logps[0].new_zeros(valid.shape)
-    return (
-        blank.masked_scatter(valid, torch.cat(logps)),
-        blank.masked_scatter(valid, torch.cat(entropies)),
-    )
+    top = None
+    if topk_ids is not None:
+        top = blank.detach().unsqueeze(-1).expand(*blank.shape, topk_ids.shape[-1]).clone()
+        top[valid] = torch.cat(tops)
+    return blank.masked_scatter(valid, torch.cat(logps)), blank.masked_scatter(valid, torch.cat(entropies)), top

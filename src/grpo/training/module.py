@@ -23,6 +23,7 @@ from grpo.training.batch import (
     minibatches,
     pad_floats,
     sampled_mask,
+    topk_of,
     with_column,
 )
 from grpo.training.collect import Collector, Experience
@@ -186,13 +187,14 @@ class GRPOModule(lightning.LightningModule):
         logps = torch.zeros(batch.mask.shape, dtype=torch.float64)
         entropies = torch.zeros_like(logps)
         for part in microbatches(batch, self.config.tokens_per_microbatch, rows):
-            logp, entropy = self.forward(model, batch.select(part))
+            logp, entropy, _ = self.forward(model, batch.select(part))
             logps[part, : logp.shape[1]] = logp.double().cpu()
             entropies[part, : logp.shape[1]] = entropy.double().cpu()
         return logps, entropies
 
-    def forward(self, model: Any, micro: Batch) -> tuple[Tensor, Tensor]:
-        """log-probs and entropies [B, T] of a micro-batch under the policy or the reference."""
+    def forward(self, model: Any, micro: Batch) -> tuple[Tensor, Tensor, Tensor | None]:
+        """log-probs and entropies [B, T] of a micro-batch under a model, and log-probs of the engine's top tokens."""
+        top = topk_of(micro.rollouts, max(len(r.token_ids) for r in micro.rollouts)) if self.objective.top_k else None
         with training_mode(model):
             return completion_logps(
                 model,
@@ -202,6 +204,7 @@ class GRPOModule(lightning.LightningModule):
                 pad_id=self.pad_id,
                 entropy_gradient=self.objective.trains_entropy,
                 autocast=self.autocast,
+                topk_ids=None if top is None else top[0],
             )
 
     @property

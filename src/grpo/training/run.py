@@ -229,5 +229,10 @@ class Session:
 def quieten() -> None:
     """Nothing of the libraries' advice between our lines; real warnings and errors stay."""
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    for text in (".*does not have many workers.*", ".*in eval mode at the start of training.*", ".*LeafSpec.*", ".*ranks is zero.*"):
+    for text in (
+        ".*does not have many workers.*",
+        ".*in eval mode at the start of training.*",
+        ".*LeafSpec.*",
+        ".*ranks is zero.*",
+    ):
         warnings.filterwarnings("ignore", message=text)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from grpo.data import Loss, Tokens, Totals
 from grpo.recording.meters import Meters
-from grpo.training.batch import Batch
+from grpo.training.batch import Batch, padded_ids, topk_of
 
 
 @dataclass(frozen=True)
@@ -67,14 +67,25 @@ def carry_back(logp: Tensor, entropy: Tensor, derivatives: Differentiated) -> Te
     return scalar
 
 
-def tokens_of(batch: Batch, logp: Tensor, entropy: Tensor) -> Tokens:
-    """The objective's view of a micro-batch, trimmed to the micro-batch's longest completion."""
+def tokens_of(batch: Batch, logp: Tensor, entropy: Tensor, topk_logp: Tensor | None = None) -> Tokens:
+    """The objective's view of a micro-batch, trimmed to the micro-batch's longest completion.
+
+    Among the top-K tokens the sampled one is −inf on both sides: it has its own log-probs and must not count twice.
+    """
     width, device, dtype = logp.shape[1], logp.device, widened(logp).dtype
 
     def column(values: Tensor | None) -> Tensor | None:
         return None if values is None else values[:, :width].to(device=device, dtype=dtype)
 
+    top = None if topk_logp is None else topk_of(batch.rollouts, width)
+    topk: dict[str, Tensor] = {}
+    if top is not None and topk_logp is not None:
+        ids, mu = (part.to(device) for part in top)
+        twice = ids == padded_ids(batch.rollouts, width).to(device).unsqueeze(-1)
+        topk["topk_rollout"] = mu.to(dtype).masked_fill(twice, float("-inf"))
+        topk["topk_logp"] = widened(topk_logp).masked_fill(twice, float("-inf"))
     return Tokens(
+        **topk,
         logp=logp,
         mask=batch.mask[:, :width].to(device),
         advantages=batch.advantages.to(device=device, dtype=dtype),
@@ -101,7 +112,7 @@ def accumulate_gradients(
     *,
     objective: Any,
     totals: Totals,
-    forward: Callable[[Batch], tuple[Tensor, Tensor]],
+    forward: Callable[[Batch], tuple[Tensor, Tensor, Tensor | None]],
     backward: Callable[[Tensor], None],
     meters: Meters,
 ) -> tuple[dict[str, float], dict[int, Tensor], dict[int, Tensor]]:
@@ -109,8 +120,8 @@ def accumulate_gradients(
     terms, logps, weights = {}, {}, {}
     for rows in parts:
         micro = batch.select(rows)
-        logp, entropy = forward(micro)
-        tokens = tokens_of(micro, logp, entropy)
+        logp, entropy, topk_logp = forward(micro)
+        tokens = tokens_of(micro, logp, entropy, topk_logp)
         derivatives = differentiate(objective, tokens, totals)
         backward(carry_back(logp, entropy, derivatives))
         for name, value in derivatives.loss.terms.items():

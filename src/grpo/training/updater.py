@@ -13,7 +13,7 @@ from torch import Tensor
 
 from grpo.recording.meters import Meters
 from grpo.runs.nonfinite import NonFiniteGuard, save_evidence
-from grpo.training.batch import Batch, Together, microbatches
+from grpo.training.batch import Batch, Together, microbatches, padded_ids
 from grpo.training.schedule import learning_rate
 from grpo.training.update import UpdateResult, accumulate_gradients, mismatch
 
@@ -31,7 +31,7 @@ class Updater:
         config: Any,
         objective: Any,
         policy: Any,
-        forward: Callable[[Batch], tuple[Tensor, Tensor]],
+        forward: Callable[[Batch], tuple[Tensor, Tensor, Tensor | None]],
         backward: Callable[[Tensor], None],
         total_steps: int | None,
         guard: NonFiniteGuard,
@@ -124,14 +124,13 @@ class Updater:
         """The minibatch whose loss or gradient was not finite, beside the run, for whoever looks for the reason."""
         texts = [{"prompt_id": r.prompt_id, "sample": r.sample, "completion": r.text} for r in batch.rollouts]
         gradients = {n: float(p.grad.norm()) for n, p in self.policy.named_parameters() if p.grad is not None}
-        ids = [torch.tensor(r.token_ids, dtype=torch.long) for r in batch.rollouts]
         tensors = {
             "mask": batch.mask,
             "advantages": batch.advantages,
             "rewards": batch.rewards,
             "groups": batch.groups,
             "logp_rollout": batch.logp_rollout,
-            "token_ids": torch.nn.utils.rnn.pad_sequence(ids, batch_first=True, padding_value=-1),
+            "token_ids": padded_ids(batch.rollouts, batch.mask.shape[1]),
         }
         content = {**numbers, "samples": texts, "gradient_norms": gradients}
         return save_evidence(self.evidence_folder, self.step + 1, content, tensors)
