@@ -74,5 +74,6 @@ def test_an_algorithm_says_how_the_other_form_differs(tmp_path: Path) -> None:
     (tmp_path / "algo").mkdir()
     head = "# @package _global_\n# Toy, arXiv:2401.00001 and arXiv:2402.00002\n# Differs: its gate rises\nname: toy\n"
     (tmp_path / "algo" / "toy.yaml").write_text(head)
-    assert start.page("toy", tmp_path) == start.Page("arXiv:2401.00001", "its gate rises")
+    found = start.page("toy", tmp_path)
+    assert (found.paper, found.differs) == ("arXiv:2401.00001", "its gate rises")
     assert start.page("nothing", tmp_path) == start.Page()

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from grpo import __version__
-from grpo.config.compose import conf_dir
 from grpo.config.crosscheck import warnings
+from grpo.pages import Page, page
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from grpo.config.schema import RunConfig
     from grpo.config.sizes import Sizes
 
@@ -39,26 +36,6 @@ class Facts:
     restored: str = ""  # what resume found
     logger: str = ""  # W&B offline (no key): wandb sync ...
     memory: str = ""  # planned 0.1 GB
-
-
-@dataclass(frozen=True)
-class Page:
-    """What an algorithm's file says of itself in its head comment."""
-
-    paper: str = ""
-    differs: str = ""
-
-
-def page(algorithm: str, folder: Path | None = None) -> Page:
-    """The first arXiv id and the line "Differs: ..." of conf/algo/<algorithm>.yaml; empty where there is none."""
-    file = (folder or conf_dir()) / "algo" / f"{algorithm}.yaml"
-    if not file.is_file():
-        return Page()
-    lines = file.read_text(encoding="utf-8").splitlines()
-    head = " ".join(line.lstrip("# ") for line in lines if line.startswith("#"))
-    paper = re.search(r"arXiv:\d{4}\.\d{4,5}", head)
-    differs = next((line.split(":", 1)[1].strip() for line in lines if re.match(r"#\s*Differs:", line)), "")
-    return Page(paper.group() if paper else "", differs)
 
 
 def table(config: RunConfig, sizes: Sizes, objective: Any, facts: Facts) -> list[str]:
