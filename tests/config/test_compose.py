@@ -230,6 +230,7 @@ def test_sizes() -> None:
     got = sizes(config, needs_reference=True, train_questions=800)
     assert (got.updates_per_step, got.completions_per_update, got.prompts_per_minibatch) == (8, 32, 4)
     assert (got.forwards, got.backwards) == (4, 2)
+    assert sizes(config, needs_reference=True, needs_old=False, bonus=True).forwards == 4
     assert (got.steps, got.passes) == (75, 1.5)  # 1.5 · 800 / 16
     assert sizes(load([], COMPOSER)[0], train_questions=800).passes == 2.0  # 100 · 16 / 800
     assert sizes(load([], COMPOSER)[0]).forwards == 1

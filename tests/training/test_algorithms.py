@@ -78,3 +78,37 @@ def test_dppo_sees_the_engines_top_tokens(kind: str) -> None:
     on_policy.training_step(0, 0)
     assert on_policy.metrics["surrogate/clip_low"] == on_policy.metrics["surrogate/clip_high"] == 0.0
     assert on_policy.metrics["policy/ratio_max"] == pytest.approx(1.0, abs=1e-9)
+
+
+def test_pairs_against_the_old_policy_do_not_depend_on_the_ratio() -> None:
+    """form=contrastive_old reads log π_old whatever the ratio, which it does not read, is anchored at."""
+
+    def trained(*overrides: str) -> torch.Tensor:
+        settings, _ = load(["form=contrastive_old", "kl=none", *overrides])
+        policy = make_llama()
+        made = worlds.module(policy, worlds.config(updates=worlds.updates(epochs=2)), build(settings))
+        made.training_step(0, 0)
+        return torch.cat([p.detach().flatten() for p in policy.parameters()])
+
+    assert torch.equal(trained("ratio=token_rollout"), trained())
+
+
+@pytest.mark.parametrize(("algorithm", "read"), [("raft", False), ("dpo", False), ("dppo", False), ("grpo", True)])
+def test_the_old_pass_is_made_where_it_is_read(algorithm: str, read: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, _ = load([f"+algo={algorithm}"])
+    policy = make_llama()
+    two = worlds.config(updates=worlds.updates(minibatches=2))
+    made = worlds.module(policy, two, build(settings), reference=make_llama(seed=1))
+    scored = []
+    logps = made.logps
+
+    def watched(model, batch, rows):
+        scored.extend(rows.tolist() if model is policy else [])
+        return logps(model, batch, rows)
+
+    monkeypatch.setattr(made, "logps", watched)
+    batch = made.prepare(worlds.sampled(made))
+    made.score(batch)
+    second = set(made.minibatches(batch, 0, 0)[1].tolist()) & set(batch.active.nonzero().squeeze(-1).tolist())
+    assert second
+    assert sorted(scored) == (sorted(second) if read else [])

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from grpo.algorithm import filter, shaping
+from grpo.algorithm import filter, kl, overlong, shaping
 from grpo.errors import UserError
 from grpo.training.batch import minibatches
 from grpo.training.schedule import learning_rate
@@ -83,6 +83,25 @@ def test_shaping_is_one_more_reward_column() -> None:
         # L = 8, C = 4: ((8 − 4) − |o|) / 4 between 4 and 8 tokens
         expected = min(0.0, (4 - rollout.length) / 4)
         assert row[1] == pytest.approx(expected) or row[0] != row[0]
+
+
+def test_a_bonus_in_the_reward_reaches_completions_that_the_loss_leaves_out() -> None:
+    parts = worlds.objective(kl=kl.K1(coef=0.5, place="reward"), overlong=overlong.MaskTruncated())
+    policy, reference = make_llama(), make_llama(seed=1)
+    made = worlds.module(policy, parts=parts, reference=reference)
+    experience = worlds.sampled(made)
+    scored = experience.scores.scored
+    batch = made.prepare(experience)
+    column = experience.scores.rewards[:, -1]
+    truncated = torch.tensor([r.truncated for r in experience.rollouts])
+    assert (truncated & scored).any()
+    assert not batch.mask[truncated].any()
+    # −β Σ_t (log π − log π_ref) over all sampled tokens, whatever the loss masks; log μ is log π here
+    rows = torch.arange(len(batch))
+    ref, _ = made.logps(reference, batch, rows)
+    expected = -0.5 * (batch.logp_rollout - ref).sum(dim=1)
+    torch.testing.assert_close(column[scored], expected[scored], rtol=1e-9, atol=1e-9)
+    assert torch.equal(made.score(batch).logp_ref[scored], ref[scored])
 
 
 def test_metrics_of_a_step_by_hand() -> None:

@@ -87,6 +87,8 @@ class PolicyGradient:
         """True if a part reads this field of Tokens."""
         if field == "logp_ref":
             return parts.kl.coef > 0 or parts.credit.needs_reference
+        if field == "logp_old":
+            return parts.ratio.anchor == "old"
         return parts.correction.needs_rollout_logp or parts.ratio.anchor == "rollout"
 
     def every_row(self, parts: Objective) -> bool:

@@ -71,6 +71,8 @@ class Contrastive:
 
     def reads(self, parts: Objective, field: str) -> bool:
         """True if a part reads this field of Tokens."""
+        if field == "logp_old":
+            return self.anchor == "old"
         return field == "logp_ref" and (self.anchor == "ref" or parts.kl.coef > 0)
 
     def every_row(self, parts: Objective) -> bool:

@@ -153,6 +153,11 @@ class Objective:
         return self.form.reads(self, "logp_ref")
 
     @property
+    def needs_old(self) -> bool:
+        """True if any part reads log π_old, which later updates of a step must then be told."""
+        return self.form.reads(self, "logp_old")
+
+    @property
     def needs_rollout_logp(self) -> bool:
         """True if any part reads the engine's log μ."""
         return self.form.reads(self, "logp_rollout")

@@ -22,18 +22,25 @@ class Sizes:
     completions_per_update: int
     updates_per_step: int
     max_completion_tokens: int
-    forwards: int  # passes per completion and step: training, log π_old where it is needed, reference
+    forwards: int  # passes per completion and step: training, log π_old where it is needed, reference, reward bonus
     backwards: int
     steps: int | None  # None: a token budget ends the run, or the size of the data is not known yet
     passes: float | None  # over the training questions; None where unknown
     generated_tokens: int | None  # the budget
 
 
-def sizes(config: RunConfig, needs_reference: bool = False, train_questions: int | None = None) -> Sizes:
-    """`train_questions`: size of the training split, where the task knows it."""
+def sizes(
+    config: RunConfig,
+    needs_reference: bool = False,
+    train_questions: int | None = None,
+    *,
+    needs_old: bool = True,
+    bonus: bool = False,
+) -> Sizes:
+    """`train_questions`: size of the training split, where the task knows it; the rest as in `Objective`."""
     updates = config.updates.epochs * config.updates.minibatches
     # The first update's log π_old is its own log π.detach(); only later ones need a pass of their own.
-    old = int(updates > 1 and getattr(config.ratio, "anchor", "old") == "old")
+    old = int(updates > 1 and needs_old)
     steps = config.max_steps
     if steps is None and config.data.passes is not None and train_questions:
         steps = max(1, int(config.data.passes * train_questions) // config.prompts_per_step)
@@ -50,7 +57,7 @@ def sizes(config: RunConfig, needs_reference: bool = False, train_questions: int
         completions_per_update=config.completions_per_step // config.updates.minibatches,
         updates_per_step=updates,
         max_completion_tokens=config.max_completion_tokens,
-        forwards=config.updates.epochs + old + int(needs_reference),
+        forwards=config.updates.epochs + old + int(needs_reference) + int(bonus),
         backwards=config.updates.epochs,
         steps=steps,
         passes=passes,

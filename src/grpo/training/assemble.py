@@ -76,7 +76,13 @@ def assemble(config: Any) -> Run:
     book = PromptBook(config.task, tokenizer, config.seed, config.max_prompt_tokens)
     return Run(
         config=config,
-        sizes=sizes(config, objective.needs_reference, book.size("train")),
+        sizes=sizes(
+            config,
+            objective.needs_reference,
+            book.size("train"),
+            needs_old=objective.needs_old,
+            bonus=objective.bonus,
+        ),
         objective=objective,
         policy=policy,
         reference=models.load_reference(config.model, device) if objective.needs_reference else None,

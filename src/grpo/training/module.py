@@ -125,7 +125,8 @@ class GRPOModule(lightning.LightningModule):
         rollouts, scores = experience.rollouts, experience.scores
         truncated = torch.tensor([r.truncated for r in rollouts], dtype=torch.bool)
         in_loss = self.objective.rows(scores, truncated)
-        mask = self.objective.loss_mask(sampled_mask(rollouts), truncated, in_loss)
+        sampled = sampled_mask(rollouts)
+        mask = self.objective.loss_mask(sampled, truncated, in_loss)
         batch = Batch(
             prompts=tuple(experience.prompts),
             rollouts=tuple(rollouts),
@@ -138,14 +139,17 @@ class GRPOModule(lightning.LightningModule):
             logp_rollout=pad_floats([r.logp_rollout for r in rollouts], mask.shape[1]),
         )
         if self.objective.bonus and rollouts:
-            scores = experience.scores = with_column(scores, self.reward_bonus(batch))
+            # Completions that the loss leaves out are in their group's baseline: they get the bonus too.
+            bonus, ref = self.reward_bonus(replace(batch, mask=sampled & scores.scored[:, None], active=scores.scored))
+            scores, batch = with_column(scores, bonus), replace(batch, logp_ref=ref)
+            experience.scores = scores
         advantages = self.objective.advantages(scores)
         rewards = self.objective.pair_rewards(scores.total, scores.groups, in_loss)
         carries = torch.ones_like(truncated) if self.objective.needs_every_row else advantages != 0
         return replace(batch, advantages=advantages, rewards=rewards, active=batch.active & carries)
 
-    def reward_bonus(self, batch: Batch) -> Tensor:
-        """What a KL penalty or an entropy bonus placed in the reward adds to each completion, [B], detached."""
+    def reward_bonus(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """What KL or entropy placed in the reward adds to each completion, [B], detached; and log π_ref, if read."""
         rows = batch.active.nonzero().squeeze(-1)
         with self.timer("reward"):
             logp, entropy = self.logps(self.policy, batch, rows)
@@ -161,7 +165,7 @@ class GRPOModule(lightning.LightningModule):
             )
         )
         self.meters.add_mean("rewards/bonus/mean", float(bonus.sum()), len(batch))
-        return bonus
+        return bonus, ref
 
     def score(self, batch: Batch) -> Batch:
         """log π_old for the completions of later updates and log π_ref, each only where some part reads it.
@@ -169,15 +173,15 @@ class GRPOModule(lightning.LightningModule):
         The first update needs no pass: there π_old is the detached log π itself.
         """
         with self.timer("update"):
-            old = ref = None
-            if self.updates_per_step > 1 and self.objective.ratio.anchor == "old" and len(batch):
+            old, ref = None, batch.logp_ref
+            if self.updates_per_step > 1 and self.objective.needs_old and len(batch):
                 first = set(self.minibatches(batch, 0, 0)[0].tolist())
                 later = [i for i in batch.active.nonzero().squeeze(-1).tolist() if i not in first]
                 old, _ = self.logps(self.policy, batch, torch.tensor(later, dtype=torch.long))
                 later_mask = batch.mask.clone()
                 later_mask[[i for i in range(len(batch)) if i not in set(later)]] = False
                 mismatch(self.meters, old, batch.logp_rollout, later_mask)
-            if self.objective.needs_reference and len(batch):
+            if self.objective.needs_reference and ref is None and len(batch):
                 ref, _ = self.logps(self._reference[0], batch, batch.active.nonzero().squeeze(-1))
         return batch.with_logps(old=old, ref=ref)
 
