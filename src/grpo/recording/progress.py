@@ -157,20 +157,24 @@ def end_lines(
     *,
     seconds: float,
     command: str,
+    step: int | None = None,
+    tokens: float | None = None,
     policy: Path | None = None,
     compare: str | None = None,
 ) -> list[str]:
     """The last words of a run, from its metrics.jsonl.
 
-    seconds: how long it ran; command: what repeats it; policy: where it was exported; compare: a command that compares.
+    seconds: how long it ran; command: what repeats it; step, tokens: how far it came (by default the last recorded,
+    which with log_every > 1 is behind); policy: where it was exported; compare: a command that compares.
     """
     from grpo.recording.recorder import read_metrics
 
     folder = Path(folder)
     steps = read_metrics(folder)
-    last, untrained = max(steps, default=0), steps.get(0, {})
+    last, untrained = max(steps, default=0) if step is None else step, steps.get(0, {})
     parts = [f"{status} in {duration(seconds)}", f"{last} step{'s' * (last != 1)}"]
-    tokens = max((row.get("tokens/generated", 0.0) for row in steps.values()), default=0.0)
+    if tokens is None:
+        tokens = max((row.get("tokens/generated", 0.0) for row in steps.values()), default=0.0)
     discarded = [row["sampling/discarded_tokens"] for row in steps.values() if "sampling/discarded_tokens" in row]
     share = f" ({100 * sum(discarded) / tokens:.0f} % discarded)" if len(discarded) == last and sum(discarded) else ""
     parts.append(f"{short(tokens)} tokens generated{share}")

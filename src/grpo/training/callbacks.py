@@ -103,6 +103,12 @@ class Evaluation(lightning.Callback):
             self.state.best = (step, value)
 
 
+def budget_spent(config: Any, generated_tokens: int) -> bool:
+    """True where a token budget ends the run."""
+    budget = config.budget.generated_tokens
+    return budget is not None and generated_tokens >= budget
+
+
 class Recording(lightning.Callback):
     """Lines of metrics.jsonl and samples.jsonl, the progress bar and progress.json, after every step."""
 
@@ -117,7 +123,8 @@ class Recording(lightning.Callback):
         module = ours(pl_module)
         step, metrics = module.counters.step, module.metrics
         evaluated = any(name.startswith("validation/") for name in metrics)
-        if step % self.config.log_every == 0 or evaluated or step == self.total:
+        last = step == self.total or budget_spent(self.config, module.counters.generated_tokens)
+        if step % self.config.log_every == 0 or evaluated or last:
             self.recorder.metrics(step, metrics)
         if self.config.samples_every is not None and (step % self.config.samples_every == 0 or step == 1):
             self.recorder.samples(step, module.samples)
@@ -145,9 +152,7 @@ class Stopping(lightning.Callback):
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Budget: generated tokens, discarded groups included."""
-        budget = self.config.budget.generated_tokens
-        spent = budget is not None and ours(pl_module).counters.generated_tokens >= budget
-        if spent or self.stop.requested:
+        if budget_spent(self.config, ours(pl_module).counters.generated_tokens) or self.stop.requested:
             trainer.should_stop = True
 
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:

@@ -28,7 +28,7 @@ from grpo.runs.folder import RunFolder
 from grpo.runs.preflight import preflight
 from grpo.runs.signals import GracefulStop
 from grpo.training.assemble import Run, assemble, cpu_threads, make_module, training_sampling, transformers_engine
-from grpo.training.callbacks import Evaluation, Recording, Stopping
+from grpo.training.callbacks import Evaluation, Recording, Stopping, budget_spent
 from grpo.training.collect import score
 from grpo.training.persistence import Checkpoints, Restore, RunState
 
@@ -192,8 +192,7 @@ class Session:
                 Stopping(config=config, stop=self.stop),
             ],
         )
-        budget = config.budget.generated_tokens
-        spent = restored and budget is not None and restored.state["counters"]["generated_tokens"] >= budget
+        spent = restored and budget_spent(config, restored.state["counters"]["generated_tokens"])
         end = ENDLESS if self.total is None else self.total
         steps = range(self.plan.step, self.plan.step if spent else end)  # empty: stopped between last step and test
         trainer.fit(self.module, DataLoader(steps, batch_size=None))  # type: ignore[arg-type]
@@ -221,8 +220,15 @@ class Session:
         if ended == "stopped":
             command += f" resume={self.folder.path}"
         policy = self.folder.path / "policy"
+        counters = self.module.counters
         return end_lines(
-            self.folder.path, ended, seconds=seconds, command=command, policy=policy if policy.exists() else None
+            self.folder.path,
+            ended,
+            seconds=seconds,
+            step=counters.step,
+            tokens=counters.generated_tokens,
+            command=command,
+            policy=policy if policy.exists() else None,
         )
 
 
