@@ -8,6 +8,7 @@ import signal
 import time
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +126,7 @@ class Session:
                 start.Facts(
                     folder=str(self.folder.path),
                     parameters=made.policy.num_parameters(),
-                    dtype=str(made.policy.dtype).removeprefix("torch."),
+                    dtype=precision(made.policy.dtype, made.autocast is not nullcontext),
                     device=str(made.device),
                     threads=cpu_threads() if made.device.type == "cpu" else None,
                     reference="none" if made.reference is None else "a copy of the policy",
@@ -230,6 +231,12 @@ class Session:
             command=command,
             policy=policy if policy.exists() else None,
         )
+
+
+def precision(dtype: Any, autocast: bool) -> str:
+    """float32, or "float32 weights, bfloat16 autocast"."""
+    name = str(dtype).removeprefix("torch.")
+    return f"{name} weights, bfloat16 autocast" if autocast else name
 
 
 def quieten() -> None:
