@@ -21,7 +21,7 @@ def test_generated_tables_are_up_to_date() -> None:
 
 def commands() -> list[str]:
     """Every `python -m grpo …` line of the README that names one configuration."""
-    found = re.findall(r"^    (?:\.venv/bin/)?python -m grpo(?![.\w]) *(.*?)(?: {2,}#.*)?$", README, flags=re.MULTILINE)
+    found = re.findall(r"^    (?:\.venv/bin/)?python -m grpo(?![.\w])(.*?)(?: {2,}#.*)?$", README, flags=re.MULTILINE)
     return [line for line in found if "--" not in line and " -m" not in f" {line}"]
 
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from experiments.readme import algorithms
 from grpo.config import trl_table
 from grpo.recording import metrics
 
@@ -25,6 +26,8 @@ def _file(path: str) -> Callable[[], str]:
 
 
 TABLES: dict[str, Callable[[], str]] = {
+    "algorithms": algorithms.table,
+    "algorithm_parts": algorithms.parts_table,
     "metrics": metrics.readme_table,
     "trl_metrics": metrics.trl_table,
     "trl_keys": trl_table.markdown,
