@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from grpo.config.check import load
@@ -161,3 +163,10 @@ def test_quoted_numbers_are_numbers(composer: Composer) -> None:
     # A file read by PyYAML has "1e-6" as text, and W&B sends what it has.
     config, resolved = load(["optimizer.lr='1e-6'", "surrogate.high='0.28'"], composer)
     assert (config.optimizer.lr, resolved["optimizer"]["lr"], config.surrogate.high) == (1e-6, 1e-6, 0.28)
+
+
+def test_a_module_that_fails_is_named(composer: Composer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "half_a_module.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    text = said("surrogate._target_=half_a_module.Foo", composer=composer)
+    assert text == ("surrogate._target_   cannot import half_a_module: it raised ZeroDivisionError: division by zero")

@@ -2,6 +2,8 @@
 
 import functools
 import math
+import reprlib
+import sys
 
 import numpy as np
 import pytest
@@ -109,10 +111,26 @@ AT = "for sample 1 (question p, completion '\\\\boxed{2}'); "
         (lambda completions: [1.0], "it returned 1 scores for 3 completions; return one each"),
         (lambda completions: 1.0, "it returned float; return a list with one number per completion"),
         (lambda completions: None, "it returned NoneType; return a list with one number per completion"),
+        (lambda completions: torch.tensor(0.5), "it returned float; return a list with one number per completion"),
+        (lambda completions: np.array(0.5), "it returned float; return a list with one number per completion"),
+        (
+            lambda completions: {0: 1.0, 1: 0.0, 2: 0.0},
+            "it returned dict; return a list with one number per completion",
+        ),
+        (lambda completions: [0, 10**400, 0], f"it returned {reprlib.repr(10**400)} {AT}{BAD}"),
+        (
+            lambda completions: torch.tensor([[0, 0], [0, 1], [0, 0]])[1:],
+            "it returned 2 scores for 3 completions; return one each",
+        ),
+        (lambda completions: [0, torch.tensor([0.0, 1.0]), 0], f"it returned [0.0, 1.0] {AT}{BAD}"),
         (lambda completions: [0, math.inf, 0], f"it returned inf {AT}{BAD}"),
         (lambda completions: [0, math.nan, 0], f"it returned nan {AT}{BAD}"),
         (lambda completions: [0, "1", 0], f"it returned '1' {AT}{BAD}"),
         (lambda completions, gold: [0, 0, 0], "it asks for gold, but the task's columns are: answer, level"),
+        (
+            lambda completions: sys.exit(3),
+            "it raised SystemExit: 3 on sample 0 (question q, completion '\\\\boxed{4}'); mend the function",
+        ),
         (explode, "it raised KeyError: 'two' on sample 2 (question p, completion '2'); mend the function"),
     ],
 )

@@ -28,6 +28,8 @@ def locate(path: Any) -> Callable[..., Any]:
         module = importlib.import_module(module_name)
     except ImportError as error:
         raise ValueError(f"cannot import {module_name} ({error}); is its folder on PYTHONPATH?") from error
+    except Exception as error:  # a mistake inside of it
+        raise ValueError(f"cannot import {module_name}: it raised {type(error).__name__}: {error}") from error
     if not callable(getattr(module, name, None)):
         names = [n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == module_name]
         raise ValueError(f"{module_name} has no {name}{sentences.meant(name, names)}")

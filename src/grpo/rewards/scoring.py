@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+import reprlib
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -61,7 +62,7 @@ class Scorer:
         arguments = _accepted(name, function, _arguments(prompts, rollouts))
         try:
             values = function(**arguments)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # sys.exit() in a reward is no Ctrl-C
             where = _culprit(function, arguments, len(rollouts))
             at = f" on sample {where} ({_named(prompts[where], rollouts[where])})" if where is not None else ""
             raise UserError(
@@ -106,7 +107,11 @@ def _accepted(name: str, function: Callable[..., Any], arguments: dict[str, Any]
 
 def _checked(name: str, values: Any, prompts: Sequence[Prompt], rollouts: Sequence[Rollout]) -> list[float]:
     """[B] finite floats and NaN for None; anything else is the function's mistake and named as such."""
-    if inspect.isawaitable(values) or not hasattr(values, "__len__"):
+    if hasattr(values, "tolist"):  # numpy and torch; of no dimension: a bare number
+        values = values.tolist()
+    if inspect.iscoroutine(values):
+        values.close()  # or Python complains that nobody awaited it
+    if not hasattr(values, "__len__") or isinstance(values, Mapping | Set):
         raise UserError(
             f"{_key(name)}   it returned {type(values).__name__}; return a list with one number per completion"
         )
@@ -116,17 +121,31 @@ def _checked(name: str, values: Any, prompts: Sequence[Prompt], rollouts: Sequen
         )
     checked: list[float] = []
     for i, value in enumerate(values):
-        value = value.item() if hasattr(value, "item") else value  # numpy and torch scalars
+        value = _scalar(value)
         if value is None:
             checked.append(math.nan)
-        elif isinstance(value, Real) and math.isfinite(value):
+        elif isinstance(value, Real) and _finite(value):
             checked.append(float(value))
         else:
             raise UserError(
-                f"{_key(name)}   it returned {value!r} for sample {i} ({_named(prompts[i], rollouts[i])}); "
+                f"{_key(name)}   it returned {reprlib.repr(value)} for sample {i} ({_named(prompts[i], rollouts[i])}); "
                 "return a finite number, or None where it does not apply"
             )
     return checked
+
+
+def _scalar(value: Any) -> Any:
+    """Scalars of numpy and torch, also [1] rows of a column, as plain numbers."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
+
+
+def _finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an int beyond the largest float
+        return False
 
 
 def _culprit(function: Callable[..., Any], arguments: dict[str, Any], count: int) -> int | None:
@@ -134,7 +153,7 @@ def _culprit(function: Callable[..., Any], arguments: dict[str, Any], count: int
     for i in range(count):
         try:
             function(**{key: [value[i]] for key, value in arguments.items()})
-        except Exception:
+        except (Exception, SystemExit):
             return i
     return None
 
