@@ -35,6 +35,16 @@ def test_round_trip_and_evaluation_stays_live(tmp_path: Path) -> None:
     assert engine.generate([PROMPT], 2, Sampling(), seed=0, stream="validation", step=4) == ["live", "validation"]
 
 
+def test_a_step_that_runs_again_replaces_its_file_and_a_prompt_that_comes_twice_has_two_groups(tmp_path: Path) -> None:
+    for _ in range(2):
+        replay.save(tmp_path, 4, "train/0", [rollout(0), rollout(1), rollout(2), rollout(3)])
+        replay.save(tmp_path, 4, "train/1", [rollout(4)])
+    assert len(replay.rollout_file(tmp_path, 4).read_text().splitlines()) == 5
+    engine = replay.ReplayEngine(tmp_path, Live())  # type: ignore[arg-type]
+    played = engine.generate([PROMPT, PROMPT], 2, Sampling(), seed=0, stream="train/0", step=4)
+    assert [(r.group, r.sample) for r in played] == [(0, 0), (0, 1), (1, 2), (1, 3)]
+
+
 def test_what_was_not_recorded_is_a_sentence(tmp_path: Path) -> None:
     engine = replay.ReplayEngine(tmp_path, Live())  # type: ignore[arg-type]
     with pytest.raises(UserError, match="record rollouts with save_rollouts=true first"):

@@ -34,7 +34,9 @@ def test_top_p_renormalises_on_its_support() -> None:
 
 
 def test_top_p_always_keeps_the_likeliest_token() -> None:
-    assert processed(logits_of(0.6, 0.3, 0.1), Sampling(top_p=0.1)).exp().tolist()[0] == pytest.approx([1, 0, 0])
+    for top_p in (0.1, 1e-7):
+        logp = processed(logits_of(0.6, 0.3, 0.1), Sampling(top_p=top_p))
+        assert logp.exp().tolist()[0] == pytest.approx([1, 0, 0])
 
 
 def test_top_k_and_min_p() -> None:

@@ -64,6 +64,14 @@ def test_neighbours_change_nothing(llama) -> None:
     assert [r.token_ids for r in alone] == [r.token_ids for r in together]
 
 
+def test_a_prompt_that_comes_twice_is_sampled_twice(llama) -> None:
+    # Few questions: the end of a pass and the begin of the next meet in one step.
+    once, twice = sample(llama, prompts=[PROMPTS[0]], n=8), sample(llama, prompts=[*PROMPTS, PROMPTS[0]], n=4)
+    first, second = ([r.token_ids for r in twice if r.group == group] for group in (0, 3))
+    assert first + second == [r.token_ids for r in once]
+    assert first != second
+
+
 def test_the_same_numbers_again_and_others_for_another_seed(llama) -> None:
     assert sample(llama) == sample(llama)
     other = engine_of(llama).generate(PROMPTS, 4, Sampling(max_tokens=12), seed=4, stream="train/0", step=5)

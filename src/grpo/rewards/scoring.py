@@ -109,9 +109,9 @@ def _checked(name: str, values: Any, prompts: Sequence[Prompt], rollouts: Sequen
     """[B] finite floats and NaN for None; anything else is the function's mistake and named as such."""
     if hasattr(values, "tolist"):  # numpy and torch; of no dimension: a bare number
         values = values.tolist()
-    if inspect.iscoroutine(values):
-        values.close()  # or Python complains that nobody awaited it
     if not hasattr(values, "__len__") or isinstance(values, Mapping | Set):
+        if inspect.iscoroutine(values):
+            values.close()  # or Python complains that nobody awaited it
         raise UserError(
             f"{_key(name)}   it returned {type(values).__name__}; return a list with one number per completion"
         )

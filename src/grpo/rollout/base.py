@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -9,6 +10,19 @@ from grpo.data import Prompt, Rollout, Sampling
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+def earlier(prompts: Sequence[Prompt]) -> list[int]:
+    """How often each prompt stands further up in the list: where two passes over few questions meet in one step.
+
+    Its samples are then n, n + 1, … of the question, or both groups would hold the same completions.
+    """
+    seen: Counter[str] = Counter()
+    places = []
+    for prompt in prompts:
+        places.append(seen[prompt.id])
+        seen[prompt.id] += 1
+    return places
 
 
 class Engine(Protocol):

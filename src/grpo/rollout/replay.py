@@ -14,7 +14,7 @@ from torch import Tensor
 
 from grpo.data import Prompt, Rollout, Sampling
 from grpo.errors import UserError
-from grpo.rollout.base import Engine
+from grpo.rollout.base import Engine, earlier
 
 VERSION = 1
 
@@ -25,10 +25,11 @@ def rollout_file(folder: Path, step: int) -> Path:
 
 
 def save(folder: Path, step: int, stream: str, rollouts: Sequence[Rollout]) -> None:
-    """Append the rollouts of one sampling round to the step's file."""
+    """Append the rollouts of one sampling round to the step's file; the first round begins it."""
     path = rollout_file(folder, step)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
+    first = stream.endswith("/0")  # also of a step that runs again after an interruption
+    with path.open("w" if first else "a", encoding="utf-8") as file:
         for rollout in rollouts:
             file.write(json.dumps({"v": VERSION, "stream": stream, **asdict(rollout)}) + "\n")
 
@@ -70,8 +71,8 @@ class ReplayEngine:
             return self.live.generate(prompts, n, sampling, seed=seed, stream=stream, step=step)
         recorded = load(self.folder, step)
         rollouts: list[Rollout] = []
-        for group, prompt in enumerate(prompts):
-            samples = recorded.get((stream, prompt.id), [])
+        for group, (prompt, before) in enumerate(zip(prompts, earlier(prompts), strict=True)):
+            samples = recorded.get((stream, prompt.id), [])[before * n :]
             if len(samples) < n:
                 raise UserError(
                     f"rollout.path   step {step} of {self.folder} holds {len(samples)} completions of prompt "

@@ -33,7 +33,8 @@ def processed(logits: Tensor, sampling: Sampling) -> Tensor:
     if sampling.top_p < 1:
         ordered, index = logp.log_softmax(dim=-1).sort(dim=-1, descending=True)
         mass_before = ordered.exp().cumsum(dim=-1) - ordered.exp()
-        drop = torch.zeros_like(logp, dtype=torch.bool).scatter(-1, index, mass_before > sampling.top_p - _ROUNDING)
+        outside = mass_before > max(sampling.top_p - _ROUNDING, 0.0)  # the likeliest has 0 before it and always stays
+        drop = torch.zeros_like(logp, dtype=torch.bool).scatter(-1, index, outside)
         logp = logp.masked_fill(drop, float("-inf"))
     return logp.log_softmax(dim=-1)
 

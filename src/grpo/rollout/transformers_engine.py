@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from grpo.data import Prompt, Rollout, Sampling
+from grpo.rollout.base import earlier
 from grpo.rollout.randomness import stable_hash, uniform
 from grpo.rollout.sampling import draw, processed
 
@@ -119,9 +120,11 @@ class TransformersEngine:
     ) -> list[Rollout]:
         """See `Engine.generate`."""
         rollouts: dict[tuple[int, int], Rollout] = {}
+        before = earlier(prompts)
         for chunk, samples in self._chunks(prompts, n):
             keys = torch.tensor(
-                [stable_hash(seed, stream, step, prompts[p].id, i) for p in chunk for i in samples], dtype=torch.int64
+                [stable_hash(seed, stream, step, prompts[p].id, before[p] * n + i) for p in chunk for i in samples],
+                dtype=torch.int64,
             )
             drawn = self._decode_chunk([prompts[p] for p in chunk], keys, sampling)
             for row, (p, i) in enumerate((p, i) for p in chunk for i in samples):
