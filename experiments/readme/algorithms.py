@@ -72,12 +72,13 @@ def table() -> str:
         twin = f"[`chapter/{name}`](conf/algo/chapter/{name}.yaml): " if f"chapter/{name}" in names() else ""
         differs = about.differs or ("the same" if twin else "–")
         lines.append(
-            f"| [`{name}`](conf/algo/{name}.yaml) | {formula} | {_paper(about.title)} | {twin}{_cell(differs)} |"
+            f"| [`{name}`](conf/algo/{name}.yaml) | {formula} | {paper(about.title)} | {twin}{_cell(differs)} |"
         )
     return "\n".join(lines)
 
 
-def _paper(title: str) -> str:
+def paper(title: str) -> str:
+    """The title line without the name, the arXiv id as a link."""
     text = title.split(", ", 1)[-1].rstrip(".")
     return _cell(re.sub(r"arXiv:(\d{4}\.\d{4,5})", r"[arXiv:\1](https://arxiv.org/abs/\1)", text))
 

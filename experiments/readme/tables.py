@@ -13,12 +13,12 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from experiments.readme import algorithms
+from experiments.readme import algorithms, chinese
 from grpo.config import trl_table
 from grpo.recording import metrics
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-FILES = ("README.md",)
+FILES = ("README.md", "README.zh.md")
 
 
 def _file(path: str) -> Callable[[], str]:
@@ -28,6 +28,8 @@ def _file(path: str) -> Callable[[], str]:
 TABLES: dict[str, Callable[[], str]] = {
     "algorithms": algorithms.table,
     "algorithm_parts": algorithms.parts_table,
+    "algorithms_zh": chinese.algorithm_table,
+    "metrics_zh": chinese.metric_table,
     "metrics": metrics.readme_table,
     "trl_metrics": metrics.trl_table,
     "trl_keys": trl_table.markdown,
