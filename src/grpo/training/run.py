@@ -89,7 +89,8 @@ class Session:
         try:
             self.announce()
             self.preflight()
-            self.train()
+            if self.stop.requested is None:
+                self.train()
             ended = "stopped" if self.stop.requested else "done"
             if ended == "done":
                 self.finish()
@@ -99,8 +100,10 @@ class Session:
         finally:
             self.progress.close()
             self.recorder.close(ended)
-        self.folder.status(ended, step=self.module.counters.step, reason=self.stop.requested or self.reason)
-        return 0 if self.stop.requested is None else 128 + signal.Signals[self.stop.requested].value
+        # A signal during the last evaluation does not undo a run whose steps are done.
+        reason = self.reason if ended == "done" else self.stop.requested
+        self.folder.status(ended, step=self.module.counters.step, reason=reason)
+        return 0 if ended == "done" else 128 + signal.Signals[str(self.stop.requested)].value
 
     def _logger(self) -> Any:
         config = self.config
