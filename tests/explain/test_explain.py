@@ -121,6 +121,26 @@ def test_shaping_joins_the_rewards(tmp_path: Path, capsys: pytest.CaptureFixture
     assert dapo["rewards"] == pytest.approx([0.0, 0.0], abs=1e-12)
 
 
+def test_a_group_without_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "b.json").write_text('{"logp": [[-1], [-1], [-2]], "rewards": [null, 1, 0], "group_ids": [0, 1, 1]}')
+    words = ["kl=none", f"batch={tmp_path}/b.json"]
+    (grpo,) = explained(capsys, *words)["algorithms"]
+    assert grpo["groups"][0] == {"id": 0, "scored": 0, "mean": None, "std": None}
+    assert grpo["advantages"] == [0.0, 1.0, -1.0]
+    assert main(words) == 0
+    assert "group 0: 0 rewards\n" in capsys.readouterr().out
+
+
+def test_an_algorithm_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--config-dir brings its page too."""
+    (tmp_path / "algo").mkdir()
+    head = "# @package _global_\n# Mine, arXiv:2401.00001\n#   J = A log π\n"
+    parts = "defaults: [override /surrogate: reinforce, override /kl: none]\nname: mine\n"
+    (tmp_path / "algo" / "mine.yaml").write_text(head + parts)
+    (mine,) = explained(capsys, "+algo=mine", "--config-dir", str(tmp_path))["algorithms"]
+    assert (mine["paper"], mine["formula"]) == ("arXiv:2401.00001", ["J = A log π"])
+
+
 def test_tables_name_every_algorithm(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["+algo=tis", "--against", "+algo=dapo", "--against", "+algo=raft", "--against", "+algo=chapter/dr_grpo"]
     assert main(words) == 0

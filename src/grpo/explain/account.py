@@ -152,7 +152,8 @@ def _statistics(scores: Scores) -> dict[int, tuple[int, float, float]]:
     found = {}
     for group in dict.fromkeys(scores.groups.tolist()):
         values = scores.total[(scores.groups == group) & scores.scored]
-        found[group] = (len(values), float(values.mean()), float(values.std(unbiased=False)))
+        spread = float(values.std(unbiased=False)) if len(values) else torch.nan
+        found[group] = (len(values), float(values.mean()), spread)
     return found
 
 

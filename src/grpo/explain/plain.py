@@ -44,7 +44,13 @@ def as_json(explained: Sequence[Explained], numbers: Numbers) -> str:
         },
         ensure_ascii=False,
         indent=1,
+        allow_nan=False,
     )
+
+
+def _group(group: int, count: int, mean: float, sigma: float) -> dict[str, Any]:
+    none = count == 0
+    return {"id": group, "scored": count, "mean": None if none else mean, "std": None if none else sigma}
 
 
 def _plain(one: Explained) -> dict[str, Any]:
@@ -59,7 +65,7 @@ def _plain(one: Explained) -> dict[str, Any]:
         "parts": {axis: repr(getattr(one.objective, axis)) for axis in AXES},
         "inert": one.inert,
         "warnings": one.objective.unsafe,
-        "groups": [{"id": g, "scored": n, "mean": m, "std": s} for g, (n, m, s) in made.group_statistics.items()],
+        "groups": [_group(group, *values) for group, values in made.group_statistics.items()],
         "rewards": _listed(made.rewards),
         "advantages": _listed(made.advantages),
         "token_advantages": _listed(made.token_advantages),

@@ -72,7 +72,7 @@ def group_lines(explained: Sequence[Explained]) -> list[str]:
     found: dict[str, list[str]] = {}
     for one in explained:
         for group, (count, mean, sigma) in one.made.group_statistics.items():
-            text = f"group {group}: {count} rewards, mean {mean:.4g}, σ {sigma:.4f}"
+            text = f"group {group}: {count} rewards" + (f", mean {mean:.4g}, σ {sigma:.4f}" if count else "")
             found.setdefault(text, []).append(one.name)
     every = len(explained)
     return [text if len(names) == every else f"{', '.join(names)} {text}" for text, names in found.items()]
