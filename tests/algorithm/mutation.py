@@ -17,9 +17,10 @@ import importlib
 import inspect
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -47,7 +48,7 @@ class Mutant:
     module: str
     function: str
     change: str
-    tree: ast.Module
+    tree: Callable[[], ast.Module]
 
     @property
     def name(self) -> str:
@@ -72,9 +73,9 @@ def variants(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def mutants(module: str) -> Iterator[Mutant]:
-    """All mutants of a module's functions."""
+    """All mutants of a module's functions; one that reads like an earlier one of the same function is called #2."""
     source = Path(f"{inspect.getsourcefile(importlib.import_module(f'grpo.algorithm.{module}'))}").read_text()
-    tree = ast.parse(source)
+    tree, seen = ast.parse(source), Counter[tuple[str, str]]()
     for scope in ast.walk(tree):
         if not isinstance(scope, ast.ClassDef | ast.Module):
             continue
@@ -85,9 +86,10 @@ def mutants(module: str) -> Iterator[Mutant]:
             for statement in function.body:
                 for node in ast.walk(statement):
                     for new in variants(node):
-                        yield Mutant(
-                            module, label, f"{ast.unparse(node)} -> {ast.unparse(new)}", _replaced(tree, node, new)
-                        )
+                        change = f"{ast.unparse(node)} -> {ast.unparse(new)}"
+                        seen[label, change] += 1
+                        again = f" #{seen[label, change]}" if seen[label, change] > 1 else ""
+                        yield Mutant(module, label, change + again, partial(_replaced, tree, node, new))
 
 
 def _replaced(tree: ast.Module, old: ast.AST, new: ast.AST) -> ast.Module:
@@ -102,16 +104,22 @@ def _replaced(tree: ast.Module, old: ast.AST, new: ast.AST) -> ast.Module:
     return ast.fix_missing_locations(Swap().visit(twin))
 
 
-@contextmanager
-def alive(mutant: Mutant) -> Iterator[None]:
-    """The loaded module with the mutant's functions in place of its own, wherever they were imported to."""
+def born(mutant: Mutant) -> ModuleType:
+    """The mutant's module, compiled."""
     module = importlib.import_module(f"grpo.algorithm.{mutant.module}")
     copied = ModuleType(module.__name__)
     sys.modules[module.__name__] = copied  # pydantic looks types up there
     try:
-        exec(compile(mutant.tree, f"<{mutant.name}>", "exec"), copied.__dict__)
+        exec(compile(mutant.tree(), f"<{mutant.name}>", "exec"), copied.__dict__)
     finally:
         sys.modules[module.__name__] = module
+    return copied
+
+
+@contextmanager
+def alive(copied: ModuleType) -> Iterator[None]:
+    """The loaded module with the mutant's functions in place of its own, wherever they were imported to."""
+    module = sys.modules[copied.__name__]
     undo: list[tuple[Any, str, Any]] = []
 
     def swap(owner: Any, name: str, value: Any) -> None:
@@ -190,17 +198,29 @@ OTHERS = {"verl_group_of_one", "nan_as_zero"}
 SLOW = {"test_parts_are_imported_without_torch", "test_every_vector_is_reproduced", "test_group_size_table"}
 
 
-def survives(mutant: Mutant, tests: list[Callable[[], None]]) -> bool:
-    """True if no test notices."""
-    with alive(mutant):
-        for test in tests:
-            try:
+@dataclass
+class Jury:
+    """The tests. Each must pass on the unbroken parts before it may judge; the last one that noticed comes first."""
+
+    tests: list[Callable[[], None]]
+    sworn: set[int] = field(default_factory=set)
+
+    def misses(self, mutant: Mutant) -> bool:
+        """True if no test notices."""
+        copied = born(mutant)
+        for place, test in enumerate(self.tests):
+            if id(test) not in self.sworn:
                 test()
+                self.sworn.add(id(test))
+            try:
+                with alive(copied):
+                    test()
             except BaseException as error:  # an assertion, a shape error, pytest's Failed, hypothesis' groups
                 if isinstance(error, KeyboardInterrupt):
                     raise
+                self.tests.insert(0, self.tests.pop(place))
                 return False
-    return True
+        return True
 
 
 def equivalents() -> dict[str, str]:
@@ -208,25 +228,33 @@ def equivalents() -> dict[str, str]:
     return yaml.safe_load((DATA / "equivalent_mutants.yaml").read_text()) or {}
 
 
+def unnoticed(chosen: list[Mutant]) -> Iterator[str]:
+    """Names of the mutants that no test notices and that are not known to compute the same."""
+    jury, known = Jury(checks()), equivalents()
+    for mutant in chosen:
+        if mutant.name not in known and jury.misses(mutant):
+            yield mutant.name
+
+
+def sample(count: int, seed: int, rooms: Sequence[str] = MODULES) -> list[Mutant]:
+    """A random choice of mutants; 0: all of them."""
+    every = [mutant for module in rooms for mutant in mutants(module)]
+    return random.Random(seed).sample(every, count) if count else every
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--sample", type=int, help="a random sample of this many mutants")
+    parser.add_argument("--sample", type=int, default=0, help="a random sample of this many mutants")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=MODULES, action="append")
     options = parser.parse_args()
-    tests, known = checks(), equivalents()
-    for test in tests:
-        test()  # everything must pass before anything may fail
-    every = [m for module in options.only or MODULES for m in mutants(module)]
-    chosen = random.Random(options.seed).sample(every, options.sample) if options.sample else every
-    alive_ones = []
-    for mutant in chosen:
-        if mutant.name not in known and survives(mutant, tests):
-            alive_ones.append(mutant.name)
-            print("not noticed:", mutant.name, flush=True)
-    same = sum(m.name in known for m in chosen)
-    print(f"{len(chosen)} mutants, {len(alive_ones)} not noticed, {same} known to compute the same")
-    return bool(alive_ones)
+    chosen, count = sample(options.sample, options.seed, options.only or MODULES), 0
+    for name in unnoticed(chosen):
+        count += 1
+        print("not noticed:", name, flush=True)
+    same = sum(m.name in equivalents() for m in chosen)
+    print(f"{len(chosen)} mutants, {count} not noticed, {same} known to compute the same")
+    return bool(count)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from grpo.algorithm import advantage, correction, filter, kl, shaping, surrogate
+from grpo.algorithm.part import moments, varies
 from grpo.algorithm.surrogate_divergence import DivergenceMask, DivergenceMaskChapter, divergence
 from grpo.data import Scores, Tokens
 
@@ -156,12 +157,33 @@ def test_rounding_is_no_spread() -> None:
         close(rule(scores(pair)), torch.tensor([-1.0, 1.0], dtype=F64), rtol=1e-6, atol=0.0)
 
 
+def test_where_spread_begins() -> None:
+    """σ > max(1e-8, 1e-12 |μ|), on both sides of each bound and for either sign of μ."""
+    sigma = torch.tensor([1.5e-8, 0.9e-8, 1.5e-6, 0.9e-6, 0.9e-6], dtype=F64)
+    mean = torch.tensor([0.0, 0.0, 1e6, 1e6, -1e6], dtype=F64)
+    assert varies(sigma, mean).tolist() == [True, False, True, False, False]
+
+
+def test_groups_without_spread_have_finite_moments() -> None:
+    """Nobody scored: mean 0, σ 0, count 0; one scored, sample σ: mean 3, σ 0."""
+    values, valid = torch.tensor([math.nan, 3.0], dtype=F64), torch.tensor([False, True])
+    found = moments(values, torch.tensor([5, 8]), valid, ddof=1)
+    assert [x.tolist() for x in found] == [[0.0, 3.0], [0.0, 0.0], [0.0, 1.0]]
+
+
 def test_groups_go_by_id_not_by_position() -> None:
     """ids [a, b, a, b, a], rewards [1, 1, 0, 0, 0]: [2/3, 1/2, −1/3, −1/2, −1/3]; a group of one gets 0."""
     rewards = torch.tensor([[1.0], [1], [0], [0], [0], [9]], dtype=F64)
     groups = torch.tensor([40, 7, 40, 7, 40, 8])
     found = advantage.GroupMean()(Scores(rewards, torch.ones(1, dtype=F64), groups, rewards[:, 0]))
     close(found, torch.tensor([2 / 3, 1 / 2, -1 / 3, -1 / 2, -1 / 3, 0], dtype=F64))
+
+
+@pytest.mark.parametrize(("map_name", "best"), [("symmetric", 1.0), ("published", 2.0), ("literal", 1.0)])
+def test_an_unscored_completion_has_no_rank(map_name: str, best: float) -> None:
+    """Rewards [1, None, 0] rank as [2, –, 1] of 2: [1, 0, −1], twice that, and literal 2u − 1: [1, 0, 0]."""
+    found = advantage.Ordinal(map=map_name)(scores([1.0, math.nan, 0.0]))
+    assert found.tolist() == [best, 0.0, 0.0 if map_name == "literal" else -best]
 
 
 def test_an_unscored_completion_is_not_a_wrong_one() -> None:
