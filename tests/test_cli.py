@@ -30,7 +30,7 @@ def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     """The training side, replaced by a list of what it was given."""
     given: list[Any] = []
     module = types.ModuleType("grpo.training.run")
-    module.run = lambda config, resolved: given.append((config, resolved)) or 0  # type: ignore[attr-defined]
+    module.run = lambda *arguments: given.append(arguments) or 0  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "grpo.training.run", module)
     monkeypatch.chdir(tmp_path)
     return given
@@ -46,10 +46,16 @@ def test_nothing_heavy_before_the_check(argument: str, tmp_path: Path) -> None:
 
 def test_a_configuration_reaches_the_run(runs: list[Any]) -> None:
     assert main(["algo=dapo", "group_size=16", "seed=3"]) == 0
-    config, resolved = runs[0]
-    assert (config.name, config.group_size, config.seed) == ("dapo", 16, 3)
+    config, resolved, flags = runs[0]
+    assert (config.name, config.group_size, config.seed, flags) == ("dapo", 16, 3, [])
     assert resolved["overrides"] == ["algo=dapo", "group_size=16", "seed=3"]
     assert resolved["choices"]["surrogate"] == "clip_higher"
+
+
+def test_a_folder_of_ones_own_belongs_to_the_command_that_repeats_the_run(runs: list[Any], tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    assert main(["seed=3", "--config-dir", "mine"]) == 0
+    assert runs[0][2] == ["--config-dir", "mine"]
 
 
 def test_a_mistake_is_a_sentence(runs: list[Any], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -74,7 +80,7 @@ def test_a_mistake_is_a_sentence(runs: list[Any], capsys: pytest.CaptureFixture[
 def test_how_a_run_may_end(
     runs: list[Any], capsys: pytest.CaptureFixture[str], error: BaseException, code: int, text: str
 ) -> None:
-    def fail(config: Any, resolved: Any) -> int:
+    def fail(*_: Any) -> int:
         raise error
 
     sys.modules["grpo.training.run"].run = fail  # type: ignore[attr-defined]

@@ -202,6 +202,17 @@ def test_resume_from_another_configuration_is_refused(tmp_path: Path) -> None:
         helpers.run(tmp_path, "max_steps=1", "optimizer.lr=1e-3", f"resume={run}")
 
 
+def test_a_mistake_about_wandb_is_told_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from grpo.errors import UserError
+
+    monkeypatch.setenv("WANDB_MODE", "of")
+    with pytest.raises(UserError, match="WANDB_MODE   of is unknown"):
+        helpers.run(tmp_path / "runs", "logger=wandb")
+    assert not (tmp_path / "runs").exists()
+
+
 def test_wandb_offline_holds_metrics_config_and_table(tmp_path: Path) -> None:
     from tests.recording.wandb_offline import read_finished
 

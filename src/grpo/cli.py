@@ -55,10 +55,11 @@ def _main(argv: list[str]) -> int:
         return 0
     if args.info or args.hydra_help or args.shell_completion:
         return _hydra(argv, composer)
+    flags = ["--config-dir", args.config_dir] if args.config_dir else []
     if args.multirun:
         from grpo import multirun
 
-        return multirun.run(args.overrides, composer, ["--config-dir", args.config_dir] if args.config_dir else [])
+        return multirun.run(args.overrides, composer, flags)
     if args.cfg:
         from grpo.config.show import show
 
@@ -68,7 +69,7 @@ def _main(argv: list[str]) -> int:
     config, resolved = load(args.overrides, composer)
     from grpo.training.run import run  # torch, lightning and transformers: 11 s, hence last
 
-    return run(config, resolved)
+    return run(config, resolved, flags)
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:

@@ -153,6 +153,14 @@ def test_mode_auto_is_online_only_with_a_key(tmp_path: Path, monkeypatch: pytest
     assert ours.choose_mode("online") == "online"
 
 
+@pytest.mark.parametrize("wish", ["", "OFFLINE"])
+def test_an_environment_that_wandb_itself_refuses(wish: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_MODE", wish)
+    logger = start(tmp_path)
+    assert logger.experiment.offline
+    ours.finish(logger, "done", {}, tmp_path / "curves.png")
+
+
 def test_online_without_a_key_is_a_sentence() -> None:
     with pytest.raises(UserError, match=r"logger.mode   online needs a W&B key; run `wandb login`, or choose"):
         ours.choose_mode("online")

@@ -113,6 +113,23 @@ def test_status_through_a_run(tmp_path: Path) -> None:
     assert [entry["step"] for entry in resumed] == [2]
 
 
+def test_of_two_that_resume_at_once_one_is_refused(tmp_path: Path) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    run = create(tmp_path)
+    run.status("stopped", step=3)
+    other = os.open(run.path, os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with pytest.raises(UserError, match=r"another process is writing to .*; wait for it, stop it, or say"):
+        RunFolder.reopen(run.path, step=3)
+    assert read_status(run.path) == run.current
+    os.close(other)
+    RunFolder.reopen(run.path, step=3).status("stopped", step=3)
+    parent = os.getppid()
+    write_status(run.path, Status("running", pid=parent, host=socket.gethostname(), birth=birth(parent)))
+    with pytest.raises(UserError, match=f"process {parent} is writing to"):
+        RunFolder.reopen(run.path, step=3)
+
+
 def test_alive_is_the_process_and_not_the_number() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:

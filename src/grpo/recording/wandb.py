@@ -72,6 +72,8 @@ def make_logger(
     if config.kind == "none":
         return None
     mode = choose_mode(config.mode)
+    if os.environ.get("WANDB_MODE", mode) not in ("online", "offline", "disabled", "dryrun", "run"):
+        del os.environ["WANDB_MODE"]  # empty or OFFLINE: W&B refuses what it does not know even where `mode` is given
     import wandb
     from lightning.pytorch.loggers import WandbLogger
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 from grpo.errors import UserError
 from grpo.runs.atomic import read_json, sync_folder, unwritable, write_json, write_text
@@ -16,6 +22,7 @@ from grpo.runs.environment import environment
 from grpo.runs.status import State, Status, read_status, write_status
 
 CONFIG_FILE = "config.yaml"
+_HELD: dict[Path, int] = {}  # run folders that this process writes, each with the descriptor that locks it
 
 
 def base_folder(root: str | Path, name: str, config_hash: str, seed: int) -> Path:
@@ -55,6 +62,7 @@ class RunFolder:
         folder       exactly this folder instead of <root>/<name>/<hash>-s<seed>/<n>; it must not hold a run yet
         """
         path = _claim(Path(folder)) if folder else _next_number(base_folder(root, name, config_hash, seed))
+        _hold(path)
         # The status first: from here on the folder says whose it is, whatever happens next.
         status = Status.of_this_process("running")
         write_status(path, status)
@@ -71,10 +79,13 @@ class RunFolder:
         Checkpoints beyond `step` go away; the JSONL files are cut back by the recorder.
         """
         path = Path(path)
+        _hold(path)
+        before = read_status(path)
+        if before is not None and before.alive:  # since `plan` looked, which was before the model was loaded
+            raise _busy(path, f"process {before.pid}")
         for leftover in path.glob("*.tmp-*"):  # of a process killed between write and rename
             if leftover.is_file():
                 leftover.unlink(missing_ok=True)
-        before = read_status(path)
         status = Status.of_this_process("running", step=step, started=before.started if before else None)
         write_status(path, status)
         drop_after(path / "checkpoints", step)
@@ -91,13 +102,43 @@ class RunFolder:
     def status(
         self, status: State, *, step: int | None = None, error: str | None = None, reason: str | None = None
     ) -> None:
-        """Write status.json."""
+        """Write status.json; any status but running gives the folder free."""
         self.current = self.current.now(status, step=step, error=error, reason=reason)
         write_status(self.path, self.current)
+        if status != "running":
+            _release(self.path)
 
     def progress(self, step: int, **numbers: Any) -> None:
         """Write progress.json, once per step and without fsync: the next step writes it again."""
         write_json(self.path / "progress.json", {"v": 1, "step": step, **numbers}, durable=False)
+
+
+def _hold(path: Path) -> None:
+    """Lock the folder for this process. Two that resume at once both found it free; the kernel lets one through.
+
+    The lock is on the folder itself, leaves no file behind, and ends with the process however that ends.
+    """
+    if fcntl is None or path.resolve() in _HELD:
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise _busy(path, "another process") from error
+    except OSError:  # a file system without locks
+        os.close(descriptor)
+    else:
+        _HELD[path.resolve()] = descriptor
+
+
+def _release(path: Path) -> None:
+    with contextlib.suppress(KeyError):
+        os.close(_HELD.pop(path.resolve()))
+
+
+def _busy(path: Path, who: str) -> UserError:
+    return UserError(f"resume   {who} is writing to {path}; wait for it, stop it, or say resume=never")
 
 
 def dump_yaml(value: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ import shlex
 import signal
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -36,9 +36,14 @@ from grpo.training.persistence import Checkpoints, Restore, RunState
 ENDLESS = 10**9  # steps of a run that a token budget ends
 
 
-def run(config: Any, resolved: Mapping[str, Any]) -> int:
-    """Train as `config` says; returns the exit code. The user's mistakes are UserErrors, all else propagates."""
+def run(config: Any, resolved: Mapping[str, Any], flags: Sequence[str] = ()) -> int:
+    """Train as `config` says; returns the exit code. The user's mistakes are UserErrors, all else propagates.
+
+    flags: what the command line held besides overrides (--config-dir), for the command that repeats the run.
+    """
     quieten()
+    if config.logger.kind == "wandb":
+        wandb.choose_mode(config.logger.mode)  # a mistake is told before anything is written
     digest = config_hash(resolved)
     root = config.sweep or config.output_dir
     place: dict[str, Any] = {"root": root, "name": config.name, "config_hash": digest, "seed": config.seed}
@@ -53,7 +58,7 @@ def run(config: Any, resolved: Mapping[str, Any]) -> int:
         folder = RunFolder.create(resolved, assembled.objective.describe(), **place)
     with GracefulStop() as stop:
         try:
-            return Session(assembled, resolved, folder, plan, stop).run()
+            return Session(assembled, resolved, folder, plan, stop, flags).run()
         except BaseException as error:
             # Lightning turns a second Ctrl-C into SystemExit(1).
             if isinstance(error, KeyboardInterrupt | SystemExit):
@@ -73,9 +78,10 @@ class Session:
         folder: RunFolder,
         plan: resume.ResumePlan,
         stop: GracefulStop,
+        flags: Sequence[str] = (),
     ) -> None:
         self.made, self.config, self.resolved = assembled, assembled.config, resolved
-        self.folder, self.plan, self.stop = folder, plan, stop
+        self.folder, self.plan, self.stop, self.flags = folder, plan, stop, flags
         self.logger = self._logger()
         self.recorder = Recorder(folder.path, self.logger)
         self.total = assembled.sizes.steps
@@ -220,9 +226,9 @@ class Session:
     def last_words(self, ended: str, seconds: float) -> list[str]:
         """How it went, where everything is, and the command that repeats or continues it."""
         words = [word for word in self.config.overrides if not word.startswith(("seed=", "resume="))]
-        command = " ".join(["python -m grpo", *map(shlex.quote, words), f"seed={self.config.seed}"])
+        command = " ".join(["python -m grpo", *map(shlex.quote, [*self.flags, *words]), f"seed={self.config.seed}"])
         if ended == "stopped":
-            command += f" resume={self.folder.path}"
+            command += " " + shlex.quote(f"resume={self.folder.path}")
         policy = self.folder.path / "policy"
         counters = self.module.counters
         return end_lines(
