@@ -75,6 +75,7 @@ def test_a_mistake_is_a_sentence(runs: list[Any], capsys: pytest.CaptureFixture[
             "reward.functions.exact   returned",
         ),
         (KeyboardInterrupt(), 130, "interrupted"),
+        (BrokenPipeError(), 1, "output   its reader went away"),
     ],
 )
 def test_how_a_run_may_end(

@@ -6,6 +6,7 @@ Exit codes: 0 done · 1 mistakes in the configuration (nothing was written), or 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -34,8 +35,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # --help | head
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _close_output()
         return 0
+
+
+def _close_output() -> None:
+    """Nobody reads standard output any more: what is left in its buffer goes nowhere, without an error at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _main(argv: list[str]) -> int:
@@ -69,7 +76,12 @@ def _main(argv: list[str]) -> int:
     config, resolved = load(args.overrides, composer)
     from grpo.training.run import run  # torch, lightning and transformers: 11 s, hence last
 
-    return run(config, resolved, flags)
+    try:
+        return run(config, resolved, flags)
+    except BrokenPipeError as error:
+        _close_output()
+        text = "output   its reader went away (a pipe was closed), which ended the run; send it to a file"
+        raise UserError(text) from error
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
