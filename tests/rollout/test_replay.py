@@ -45,6 +45,14 @@ def test_a_step_that_runs_again_replaces_its_file_and_a_prompt_that_comes_twice_
     assert [(r.group, r.sample) for r in played] == [(0, 0), (0, 1), (1, 2), (1, 3)]
 
 
+def test_a_cut_file_is_a_sentence(tmp_path: Path) -> None:
+    replay.save(tmp_path, 4, "train/0", [rollout(0)])
+    file = replay.rollout_file(tmp_path, 4)
+    file.write_text(file.read_text()[:60])
+    with pytest.raises(UserError, match=r"rollout\.path   .* is damaged"):
+        replay.load(tmp_path, 4)
+
+
 def test_what_was_not_recorded_is_a_sentence(tmp_path: Path) -> None:
     engine = replay.ReplayEngine(tmp_path, Live())  # type: ignore[arg-type]
     with pytest.raises(UserError, match="record rollouts with save_rollouts=true first"):

@@ -41,7 +41,10 @@ def load(folder: Path, step: int) -> dict[tuple[str, str], list[Rollout]]:
         raise UserError(f"rollout.path   {path} does not exist; record rollouts with save_rollouts=true first")
     found: dict[tuple[str, str], list[Rollout]] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise UserError(f"rollout.path   {path} is damaged ({error}); record the run again") from error
         stream = row.pop("stream")
         row.pop("v")
         for name in ("token_ids", "logp_rollout", "sampled"):
