@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from grpo.algorithm import advantage, correction, filter, kl, shaping, surrogate
+from grpo.algorithm import advantage, correction, credit, filter, kl, shaping, surrogate
 from grpo.algorithm.part import moments, varies
 from grpo.algorithm.surrogate_divergence import DivergenceMask, DivergenceMaskChapter, divergence
 from grpo.data import Scores, Tokens
@@ -315,6 +315,32 @@ def test_one_token_is_its_own_mean() -> None:
         objective = algorithm("grpo", "kl=none", f"aggregation={option}")
         totals = objective.totals(mask, torch.zeros(1, dtype=torch.int64), 1)
         assert objective(tokens_of(one, one), totals).loss.item() == pytest.approx(-1.0, rel=1e-12)
+
+
+def test_what_is_counted_as_clipped() -> None:
+    """Range 0.8 … 1.2, dual clip 3: A pushes outwards, or A < 0 and ρ > 3. Cap 0.5 … 5: the ratio itself."""
+    ratios = torch.tensor([[0.5, 0.9, 1.1, 1.5, 4.0]], dtype=F64)
+    tokens = Tokens(ratios.log(), torch.ones(1, 5, dtype=torch.bool), torch.ones(1, dtype=F64), torch.zeros(1))
+    rule = surrogate.Clip(dual_c=3.0)
+    up = rule.diagnostics(ratios.log(), torch.ones(1, 5, dtype=F64), tokens)
+    down = rule.diagnostics(ratios.log(), -torch.ones(1, 5, dtype=F64), tokens)
+    assert up["clip_high"].tolist() == [[False, False, False, True, True]]
+    assert not up["clip_low"].any()
+    assert down["clip_low"].tolist() == [[True, False, False, False, False]]
+    assert down["clip_high"].tolist() == [[False, False, False, False, True]]
+    capped = surrogate.DetachedCap(floor=0.6, cap=3.0).diagnostics(ratios.log(), ratios, tokens)
+    assert capped["clip_low"].tolist() == [[True, False, False, False, False]]
+    assert capped["clip_high"].tolist() == [[False, False, False, False, True]]
+    two = surrogate.Clip(dual_c=3.0)(ratios.log(), torch.full((1, 5), -2.0, dtype=F64), tokens)
+    assert two[0, 4].item() == pytest.approx(-6.0)  # ρA = −8 is raised to 3 · −2
+
+
+def test_a_reference_above_one_by_rounding_gives_no_credit() -> None:
+    """log π_ref = 1e-3: 1 − π_ref is 0, never negative."""
+    tokens = Tokens(
+        torch.zeros(1, 1), torch.ones(1, 1).bool(), torch.ones(1), torch.zeros(1), logp_ref=torch.full((1, 1), 1e-3)
+    )
+    assert credit.RefDownweight()(torch.ones(1), tokens).item() == 0
 
 
 def test_dual_clip_bounds_one_token() -> None:
