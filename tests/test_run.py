@@ -194,6 +194,17 @@ def test_a_failing_reward_is_named(name: str, sentence: str, tmp_path: Path) -> 
     assert json.loads((helpers.newest(tmp_path) / "status.json").read_text())["status"] == "failed"
 
 
+def test_completions_that_do_not_fit_the_model_are_refused(tmp_path: Path) -> None:
+    from grpo.errors import UserError
+
+    sentence = (
+        r"max_completion_tokens   2048 tokens and a prompt do not fit the model's 2048 positions; say .*=1024 or less"
+    )
+    with pytest.raises(UserError, match=sentence):
+        helpers.run(tmp_path, "max_completion_tokens=2048")
+    assert not list(tmp_path.iterdir())
+
+
 def test_resume_from_another_configuration_is_refused(tmp_path: Path) -> None:
     from grpo.errors import UserError
 

@@ -23,7 +23,7 @@ def test_a_signal_sets_the_flag_and_nothing_else(name: str) -> None:
         os.kill(os.getpid(), signal.SIGTERM)  # a scheduler that insists changes nothing
         assert stop.requested == name
     assert signal.getsignal(number) == before
-    assert said == [f"\n{name}: finishing this step, then saving; Ctrl-C again stops at once"]
+    assert said == [f"\n{name}: finishing what is under way, then saving; Ctrl-C again stops at once"]
 
 
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])

@@ -60,7 +60,7 @@ class GracefulStop:
         moment = self._clock()
         if self.requested is None:
             self.requested, self._first = signal.Signals(number).name, moment
-            self._say(f"\n{self.requested}: finishing this step, then saving; Ctrl-C again stops at once")
+            self._say(f"\n{self.requested}: finishing what is under way, then saving; Ctrl-C again stops at once")
         elif number == signal.SIGINT and moment - self._first > ECHO_SECONDS:
             raise KeyboardInterrupt
 

@@ -15,6 +15,7 @@ import torch
 from grpo.algorithm.form import build
 from grpo.config.sizes import Sizes, sizes
 from grpo.data import Rollout, Sampling
+from grpo.errors import UserError
 from grpo.models import load as models
 from grpo.rewards.scoring import Scorer
 from grpo.rollout import replay
@@ -73,7 +74,7 @@ def assemble(config: Any) -> Run:
     objective = build(config)
     device = pick_device(config.trainer.accelerator)
     policy, tokenizer = models.load_policy(config.model, device)
-    book = PromptBook(config.task, tokenizer, config.seed, config.max_prompt_tokens)
+    book = PromptBook(config.task, tokenizer, config.seed, prompt_limit(config, models.context_length(policy)))
     return Run(
         config=config,
         sizes=sizes(
@@ -92,6 +93,19 @@ def assemble(config: Any) -> Run:
         device=device,
         autocast=autocast_for(config.trainer.precision, device, policy.dtype),
     )
+
+
+def prompt_limit(config: Any, positions: int | None) -> int:
+    """max_prompt_tokens, or less where the model's positions leave less beside a completion."""
+    if positions is None:
+        return config.max_prompt_tokens
+    room = positions - config.max_completion_tokens
+    if room < 1:
+        raise UserError(
+            f"max_completion_tokens   {config.max_completion_tokens} tokens and a prompt do not fit the model's "
+            f"{positions} positions; say max_completion_tokens={max(1, positions // 2)} or less"
+        )
+    return min(config.max_prompt_tokens, room)
 
 
 def transformers_engine(run: Run, model: Any) -> TransformersEngine:

@@ -227,7 +227,7 @@ class Session:
         """How it went, where everything is, and the command that repeats or continues it."""
         words = [word for word in self.config.overrides if not word.startswith(("seed=", "resume="))]
         command = " ".join(["python -m grpo", *map(shlex.quote, [*self.flags, *words]), f"seed={self.config.seed}"])
-        if ended == "stopped":
+        if ended == "stopped" and self.module.counters.step > 0:  # before that there is no checkpoint
             command += " " + shlex.quote(f"resume={self.folder.path}")
         policy = self.folder.path / "policy"
         counters = self.module.counters
