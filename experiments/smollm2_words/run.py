@@ -1,6 +1,6 @@
 """SmolLM2-135M-Instruct on English word problems: GRPO, 60 steps of 4 prompts × 8, two seeds.
 
-    make smollm2 && python experiments/smollm2_words/run.py             # trains (about an hour on 2 cores), then reports
+    make smollm2 && python experiments/smollm2_words/run.py      # trains (an hour or two), then reports
     python experiments/smollm2_words/run.py --report-only               # figure and table from results/
 
 GRPO without the KL penalty (kl=none), so that no reference model is needed; everything else is the base configuration.

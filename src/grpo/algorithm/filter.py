@@ -62,7 +62,8 @@ class MixedGroups:
         return scores.scored & scores.scored.new_tensor([keep[group] for group in scores.groups.tolist()])
 
     def __repr__(self) -> str:
-        return f"mixed_groups(by {self.by}, ≤ {self.max_rounds} rounds, then {self.when_exhausted})"
+        rounds = f"≤ {self.max_rounds} round{'s' * (self.max_rounds > 1)}"
+        return f"mixed_groups(by {self.by}, {rounds}, then {self.when_exhausted})"
 
 
 @dataclass(frozen=True, config=STRICT)
