@@ -18,7 +18,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 setup: $(VENV)/.installed  ## a virtual environment in .venv with everything the other targets need
 
-demo: setup  ## train the embedded policy on arithmetic by GRPO (about 3 minutes on 2 cores)
+demo: setup  ## train the embedded policy on arithmetic by GRPO (one to three minutes on 2 cores)
 	$(PY) -m grpo
 
 test: setup  ## all tests
