@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -14,6 +15,23 @@ from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 KEPT = ("reward", "accuracy", "validation/", "test/", "policy/entropy", "length/", "groups/", "tokens/", "time/", "kl/")
+
+
+def command(
+    here: Path, about: str, overrides: Sequence[str], seeds: Sequence[int], jobs: int, title: str, k: int, test_k: int
+) -> None:
+    """The command line of an experiment in the folder `here`: train what is missing, keep its numbers, draw."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(seeds))
+    parser.add_argument("--runs", type=Path, default=Path("runs") / here.name, help="folder of the run folders")
+    parser.add_argument("--jobs", type=int, default=jobs, help="runs at a time; the cores are shared among them")
+    parser.add_argument("--report-only", action="store_true", help="only the figure and the table, from results/")
+    arguments = parser.parse_args()
+    if not arguments.report_only:
+        train(overrides, arguments.seeds, arguments.runs, jobs=arguments.jobs)
+        for seed, folder in finished(arguments.runs).items():
+            keep(folder, here / "results" / f"seed{seed}")
+    report(here, title, k, test_k)
 
 
 def train(overrides: Sequence[str], seeds: Sequence[int], runs: Path, *, jobs: int = 1) -> None:

@@ -8,7 +8,6 @@ GRPO without the KL penalty (kl=none), so that no reference model is needed; eve
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -37,22 +36,7 @@ OVERRIDES = [
     "logger=none",
 ]
 K, TEST_K = 4, 4
-
-
-def main() -> None:
-    """Train what is missing, keep its numbers, draw."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
-    parser.add_argument("--runs", type=Path, default=Path("runs/smollm2_words"), help="folder of the run folders")
-    parser.add_argument("--jobs", type=int, default=2, help="runs at a time; the cores are shared among them")
-    parser.add_argument("--report-only", action="store_true")
-    arguments = parser.parse_args()
-    if not arguments.report_only:
-        common.train(OVERRIDES, arguments.seeds, arguments.runs, jobs=arguments.jobs)
-        for seed, folder in common.finished(arguments.runs).items():
-            common.keep(folder, HERE / "results" / f"seed{seed}")
-    common.report(HERE, "SmolLM2-135M-Instruct on words (level 1), GRPO, 4 prompts × 8 completions", K, TEST_K)
-
+TITLE = "SmolLM2-135M-Instruct on words (level 1), GRPO, 4 prompts × 8 completions"
 
 if __name__ == "__main__":
-    main()
+    common.command(HERE, __doc__, OVERRIDES, seeds=(0, 1), jobs=2, title=TITLE, k=K, test_k=TEST_K)
