@@ -20,9 +20,9 @@ PAGE = (Path(__file__).resolve().parents[1] / "CONTRIBUTING.md").read_text(encod
 
 @pytest.fixture
 def composer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Composer:
-    """The page's files, written where its first comment says."""
-    for kind, name, text in re.findall(r"```(python|yaml)\n# (\S+)\n(.*?)```", PAGE, flags=re.DOTALL):
-        file = tmp_path / ("" if kind == "python" else "my_conf") / name
+    """The page's files, written word for word where the line before each says."""
+    for name, text in re.findall(r"`(\S+)`:\n\n```(?:python|yaml)\n(.*?)```", PAGE, flags=re.DOTALL):
+        file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))

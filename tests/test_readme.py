@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,27 @@ def test_files_named_in_the_readme_exist() -> None:
     for path in re.findall(r"\]\(([^)#]+)\)", README):
         if "://" not in path:
             assert (REPOSITORY / path).exists(), path
+
+
+def test_a_task_and_rewards_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The section "Add your own", word for word."""
+    from grpo.config.compose import Composer
+    from grpo.training.run import run
+    from tests import helpers
+
+    python = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    yaml = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
+    files = {"my_rewards.py": python[0], "my_task.py": python[1]}
+    files |= {"my_conf/reward/mine.yaml": yaml[0], "my_conf/task/doubles.yaml": yaml[1]}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for module in ("my_rewards", "my_task"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    small = [word for word in helpers.SMALL if not word.startswith("reward")]
+    words = [*small, "task=doubles", "reward=mine", "max_steps=1", f"output_dir={tmp_path / 'runs'}"]
+    config, resolved = load(words, Composer(tmp_path / "my_conf"))
+    assert run(config, resolved) == 0
+    metrics = helpers.lines(helpers.newest(tmp_path / "runs") / "metrics.jsonl")
+    assert {"rewards/right/mean", "rewards/short/mean"} <= metrics[1].keys()

@@ -42,7 +42,7 @@ def text(composer: Composer) -> str:
             *_groups(composer),
             "\nKeys:\n",
             *_keys(composer),
-            "\nThe keys of a part, with their meaning: --cfg job -p surrogate\n",
+            "\nThe keys of a part: --cfg job -p surrogate; their meaning: conf/surrogate/\n",
             FLAGS,
         ]
     )

@@ -102,7 +102,7 @@ def test_last_words(tmp_path: Path) -> None:
     )
     assert lines == [
         "done in 1:12 · 100 steps · 389k tokens generated"
-        " · test avg@8 0.71 [0.67, 0.75] (untrained 0.33, its greedy 0.43)",
+        " · test avg@8 0.71 [0.67, 0.75] (untrained on validation 0.33, its greedy 0.43)",
         "best validation 0.71 at step 100 · policy saved as policy (loads in transformers and vLLM)",
         f"curves   {tmp_path / 'curves.png'}",
         "again    python -m grpo seed=0",

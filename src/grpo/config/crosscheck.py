@@ -137,6 +137,8 @@ def _rollout(config: RunConfig) -> Iterator[tuple[str, str]]:
             yield "rollout.path", "say which run to replay: rollout.path=FOLDER, a run made with save_rollouts=true"
         elif not Path(rollout.path).is_dir():
             yield "rollout.path", f"there is no folder {rollout.path}"
+        if config.filter.resamples:
+            yield "rollout.kind", "recorded completions cannot be drawn again, as this filter wants: use filter=none"
         if rollout.lag:
             yield "rollout.lag", "recorded completions have no engine that could lag; use rollout.lag=0"
     elif rollout.path is not None:

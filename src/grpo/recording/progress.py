@@ -181,7 +181,7 @@ def end_lines(
     final = {name: value for name, value in steps.get(last, {}).items() if name.startswith("test/")}
     if name := last_match(final, r"test/avg@\d+"):
         before = last_match(untrained, r"validation/avg@\d+")
-        was = [f"untrained {untrained[before]:.2f}"] if before else []
+        was = [f"untrained on validation {untrained[before]:.2f}"] if before else []
         was += [f"its greedy {untrained['validation/greedy']:.2f}"] if "validation/greedy" in untrained else []
         parts.append(f"{_with_interval(final, name)}" + (f" ({', '.join(was)})" if was else ""))
     lines = [" · ".join(parts)]

@@ -42,9 +42,7 @@ class Evaluation(lightning.Callback):
         metrics = self._evaluate(module, "validation", self.config.eval.questions, samples, ks)
         self.state.untrained = metrics
         self.recorder.metrics(0, metrics)
-        shown = [
-            f"validation/{name}" for name in ("greedy", *(f"avg@{k}" for k in ks), f"maj@{samples}", f"pass@{samples}")
-        ]
+        shown = [f"validation/{name}" for name in ("greedy", f"avg@{samples}", f"maj@{samples}", f"pass@{samples}")]
         words = [f"{name.removeprefix('validation/')} {metrics[name]:.2f}" for name in shown if name in metrics]
         self.say(f"  untrained   {' · '.join(words)}\n")
         self._note_best(module.counters.step, metrics)
