@@ -9,7 +9,7 @@ import argparse
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from grpo import __version__
@@ -26,8 +26,13 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
+    return guarded(_main, argv)
+
+
+def guarded(program: Callable[[list[str]], int], argv: Sequence[str] | None) -> int:
+    """The exit code of a program, the user's mistakes as sentences; the side commands use it too."""
     try:
-        return _main(list(sys.argv[1:] if argv is None else argv))
+        return program(list(sys.argv[1:] if argv is None else argv))
     except UserError as error:
         print(error, file=sys.stderr)
         return error.exit_code

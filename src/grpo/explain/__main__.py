@@ -16,10 +16,11 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from grpo.cli import guarded
 from grpo.config.check import load
 from grpo.config.compose import Composer
 from grpo.config.schema import AXES
-from grpo.errors import ConfigError, Mistake, UserError
+from grpo.errors import ConfigError, Mistake
 from grpo.explain.batch import Numbers, read, shipped
 
 
@@ -30,11 +31,7 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    try:
-        return _main(list(sys.argv[1:] if argv is None else argv))
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    return guarded(_main, argv)
 
 
 def _main(argv: list[str]) -> int:

@@ -177,10 +177,9 @@ class GRPOModule(lightning.LightningModule):
             if self.updates_per_step > 1 and self.objective.needs_old and len(batch):
                 first = set(self.minibatches(batch, 0, 0)[0].tolist())
                 later = [i for i in batch.active.nonzero().squeeze(-1).tolist() if i not in first]
-                old, _ = self.logps(self.policy, batch, torch.tensor(later, dtype=torch.long))
-                later_mask = batch.mask.clone()
-                later_mask[[i for i in range(len(batch)) if i not in set(later)]] = False
-                mismatch(self.meters, old, batch.logp_rollout, later_mask)
+                rows = torch.tensor(later, dtype=torch.long)
+                old, _ = self.logps(self.policy, batch, rows)
+                mismatch(self.meters, old[rows], batch.logp_rollout[rows], batch.mask[rows])
             if self.objective.needs_reference and ref is None and len(batch):
                 ref, _ = self.logps(self._reference[0], batch, batch.active.nonzero().squeeze(-1))
         return batch.with_logps(old=old, ref=ref)
