@@ -49,9 +49,6 @@ class _Worker:
     pipe: socket.socket
     received: bytearray = field(default_factory=bytearray)
 
-    def fileno(self) -> int:
-        return self.pipe.fileno()
-
 
 class Workers:
     """`count` processes that call `function` on tasks; started at the first use, replaced when killed.
@@ -107,10 +104,10 @@ class Workers:
                 worker = self._give(pickle.dumps(tasks[index]))
                 busy[worker] = index, time.monotonic() + self.seconds
             first = min(deadline for _, deadline in busy.values())
-            ready = wait(list(busy), max(0.0, first - time.monotonic()))
+            ready = wait([worker.pipe for worker in busy], max(0.0, first - time.monotonic()))
             now = time.monotonic()
             for worker, (index, deadline) in list(busy.items()):
-                outcome, usable = _read(worker) if worker in ready else (None, True)
+                outcome, usable = _read(worker) if worker.pipe in ready else (None, True)
                 if outcome is None and now >= deadline:
                     outcome, usable = Outcome(None, "timeout", f"killed after {self.seconds:g} s"), False
                 if outcome is not None:
@@ -125,7 +122,7 @@ class Workers:
             self._idle, self._nursery, self._owner = [], None, os.getpid()
         while self._idle:
             worker = self._idle.pop()
-            if not wait([worker], 0):  # readable while idle: closed, or it said what nobody asked
+            if not wait([worker.pipe], 0):  # readable while idle: closed, or it said what nobody asked
                 with suppress(OSError):
                     worker.pipe.sendall(task)
                     return worker
