@@ -51,13 +51,15 @@ class FakeEngine:
 class FakeScorer:
     """1 for the right answer; "?" is a completion that the reward does not apply to, or one that gives no answer."""
 
+    many_answers = False
+
     def __init__(self, unknown: bool = False) -> None:
         self.unknown = unknown
 
     def answer(self, text: str) -> str | None:
         return None if text == "?" else text
 
-    def score(self, prompts: Sequence[Prompt], rollouts: Sequence[Rollout]) -> Scores:
+    def score(self, prompts: Sequence[Prompt], rollouts: Sequence[Rollout], *, step: int = 0) -> Scores:
         right = [
             math.nan if self.unknown and r.text == "?" else float(r.text == prompts[r.group].columns["answer"])
             for r in rollouts
@@ -135,3 +137,16 @@ def test_missing_completions_are_an_error() -> None:
 def test_right_at_is_the_threshold() -> None:
     assert run(right_at=0.5)[0]["validation/avg@4"] == 0.375
     assert run(right_at=1.5)[0]["validation/avg@4"] == 0.0
+
+
+def test_distinct_right_answers_are_counted_where_a_question_has_many() -> None:
+    class Many(FakeScorer):
+        many_answers = True
+
+        def score(self, prompts, rollouts, *, step=0):
+            made = super().score(prompts, rollouts)
+            return Scores(made.rewards * 0 + 1, made.weights, made.groups, made.accuracy * 0 + 1)  # all are right
+
+    made = evaluate(FakeEngine(), Many(), PROMPTS, split="test", step=3, seed=7, samples=4, sampling=Sampling())
+    assert made.metrics["test/distinct@4"] == 2.5  # 42 and 41 for a, 3, 2 and 4 for b; "?" is no answer
+    assert "validation/distinct@4" not in run().metrics

@@ -49,7 +49,7 @@ def test_dynamic_sampling_refills_to_the_full_number_of_informative_groups() -> 
 @pytest.mark.parametrize(("policy", "left"), [("train", 0), ("skip", 0)])
 def test_when_no_group_is_informative(policy: str, left: int) -> None:
     class Wrong(worlds.EvenSum):
-        def score(self, prompts, rollouts):
+        def score(self, prompts, rollouts, **_):
             scores = super().score(prompts, rollouts)
             zero = torch.zeros_like(scores.rewards)
             return replace(scores, rewards=zero, accuracy=zero[:, 0])
@@ -65,7 +65,7 @@ def test_when_no_group_is_informative(policy: str, left: int) -> None:
 
 def test_stop_when_exhausted_is_a_sentence() -> None:
     class Wrong(worlds.EvenSum):
-        def score(self, prompts, rollouts):
+        def score(self, prompts, rollouts, **_):
             scores = super().score(prompts, rollouts)
             return replace(scores, accuracy=torch.zeros_like(scores.accuracy))
 

@@ -139,7 +139,7 @@ def test_a_minibatch_without_weight_makes_no_optimizer_call() -> None:
     policy = make_llama()
 
     class Constant(worlds.EvenSum):
-        def score(self, prompts, rollouts):
+        def score(self, prompts, rollouts, **_):
             scores = super().score(prompts, rollouts)
             return replace(scores, rewards=torch.ones_like(scores.rewards), accuracy=torch.ones_like(scores.accuracy))
 

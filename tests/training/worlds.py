@@ -51,7 +51,7 @@ class EvenSum:
 
     names = ("even",)
 
-    def score(self, prompts: list[Prompt], rollouts: list[Rollout]) -> Scores:
+    def score(self, prompts: list[Prompt], rollouts: list[Rollout], **_: Any) -> Scores:
         sums = torch.tensor([sum(r.token_ids) for r in rollouts])
         values = (sums % 2 == 0).double().where(sums % 11 != 0, float("nan"))
         groups = torch.tensor([r.group for r in rollouts])

@@ -153,6 +153,8 @@ class RewardConfig(Node):
     """Name of the function that tells right from wrong; by default the first."""
     right_at: Float = 1.0
     """Least value of the accuracy function that counts as right."""
+    time_limit: Positive | None = 600.0
+    """Seconds that one function may take for the completions of a step, > 0; null for no limit."""
 
 
 class RolloutConfig(Node):

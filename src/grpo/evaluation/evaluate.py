@@ -29,8 +29,13 @@ class Generates(Protocol):
 class Judges(Protocol):
     """The part of the rewards that an evaluation uses."""
 
-    def score(self, prompts: Sequence[Prompt], rollouts: Sequence[Rollout], /) -> Scores:
-        """Scores of B completions, in their order."""
+    def score(self, prompts: Sequence[Prompt], rollouts: Sequence[Rollout], /, *, step: int = 0) -> Scores:
+        """Scores of B completions, in their order; step: how far the run is."""
+        ...
+
+    @property
+    def many_answers(self) -> bool:
+        """True where a question has many right answers."""
         ...
 
     def answer(self, text: str, /) -> str | None:
@@ -94,6 +99,8 @@ def evaluate(
         for prompt, question, best in zip(prompts, questions, first, strict=True)
     ]
     metrics = _summarise(questions, samples, tuple(ks or (samples,)))
+    if scorer.many_answers:
+        metrics[f"distinct@{samples}"] = fmean(_distinct(question) for question in questions)
     known = [q.verdicts[0] for q in first if q is not None and q.verdicts[0] is not None]
     if known:
         metrics["greedy"] = fmean(known)
@@ -117,7 +124,7 @@ def _sample(
     expected = [(group, sample) for group in range(len(prompts)) for sample in range(samples)]
     if [(r.group, r.sample) for r in rollouts] != expected:
         raise RuntimeError(f"{stream}: the engine did not return {samples} completions of {len(prompts)} prompts each")
-    accuracy = [float(a) for a in scorer.score(prompts, rollouts).accuracy.tolist()]
+    accuracy = [float(a) for a in scorer.score(prompts, rollouts, step=step).accuracy.tolist()]
     verdicts = [None if isnan(a) else a >= right_at for a in accuracy]
     answers = [scorer.answer(r.text) for r in rollouts]
     slices = [slice(g * samples, (g + 1) * samples) for g in range(len(prompts))]
@@ -159,6 +166,11 @@ def _summarise(questions: Sequence[_Question], samples: int, ks: Sequence[int]) 
         votes = [_majority(q) for q in questions if q.counts[0] > 0]
         metrics[f"maj@{samples}"] = fmean(votes)
     return metrics
+
+
+def _distinct(question: _Question) -> int:
+    """Different right answers among the k completions of a question."""
+    return len({a for a, right in zip(question.answers, question.verdicts, strict=True) if right and a is not None})
 
 
 def _votes(questions: Sequence[_Question]) -> bool:

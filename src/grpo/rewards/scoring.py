@@ -6,40 +6,71 @@ import inspect
 import math
 import reprlib
 from collections.abc import Callable, Mapping, Sequence, Set
-from functools import partial
+from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from grpo.data import Prompt, Rollout, Scores
 from grpo.errors import UserError
+from grpo.rewards.calling import (
+    Arguments,
+    Loop,
+    TooSlow,
+    accepted,
+    arguments_of,
+    discard,
+    limited,
+    per_sample,
+    single,
+)
+from grpo.rewards.log import RewardLog, TrainerState, Voice
 
 if TYPE_CHECKING:
     from grpo.config.schema import RewardConfig
 
-OWN = ("prompts", "completions", "completion_ids")  # arguments that are no data set columns
+
+@dataclass
+class _Call:
+    """One function's turn: what it was called with, and what came of it (a value, a coroutine or an exception)."""
+
+    name: str
+    function: Callable[..., Any]
+    arguments: Arguments
+    voice: Voice
+    single: bool
+    result: Any = None
 
 
 class Scorer:
     """The reward of a run: Σ_n weight_n · function_n, each function's column kept apart."""
 
-    def __init__(self, config: RewardConfig) -> None:
+    def __init__(self, config: RewardConfig, max_steps: int | None = None) -> None:
         self.functions: dict[str, Callable[..., Any]] = dict(config.functions)
         self.names: tuple[str, ...] = tuple(self.functions)
         self.weights: tuple[float, ...] = tuple(config.weights.get(name, 1.0) for name in self.names)
         self.accuracy_name: str = config.accuracy or self.names[0]
         self.right_at: float = config.right_at
+        self.time_limit: float | None = config.time_limit
+        self.max_steps = -1 if max_steps is None else max_steps
+        self._loop = Loop()
         if self.accuracy_name not in self.names:
             raise UserError(
                 f"reward.accuracy   there is no function {self.accuracy_name}; choose {', '.join(self.names)}"
             )
 
-    def score(self, prompts: Sequence[Prompt], rollouts: Sequence[Rollout]) -> Scores:
-        """Rewards [B, R] in the order of the rollouts; accuracy [B] is 1 from `right_at` on, else 0, NaN = unknown."""
+    def score(
+        self, prompts: Sequence[Prompt], rollouts: Sequence[Rollout], *, step: int = 0, log: RewardLog | None = None
+    ) -> Scores:
+        """Rewards [B, R] in the order of the rollouts; accuracy [B] is 1 from `right_at` on, else 0, NaN = unknown.
+
+        step: what trainer_state.global_step says. log: where log_extra, log_metric and counts go; evaluations have
+        none.
+        """
         import torch
 
         by_id = {prompt.id: prompt for prompt in prompts}
         asked = [by_id[rollout.prompt_id] for rollout in rollouts]
-        columns = [self._call(name, asked, rollouts) for name in self.names]
+        columns = self._columns(asked, rollouts, step, log) if rollouts else [[] for _ in self.names]
         rewards = torch.tensor(columns, dtype=torch.float64).reshape(len(self.names), len(rollouts)).T.contiguous()
         judged = rewards[:, self.names.index(self.accuracy_name)]
         return Scores(
@@ -54,64 +85,133 @@ class Scorer:
         read: Any = getattr(self.functions[self.accuracy_name], "answer", None)
         return None if read is None else read(text)
 
-    def _call(self, name: str, prompts: Sequence[Prompt], rollouts: Sequence[Rollout]) -> list[float]:
-        """One function's rewards [B], NaN where it said None."""
-        if not rollouts:
-            return []
-        function = self.functions[name]
-        arguments = _accepted(name, function, _arguments(prompts, rollouts))
+    @property
+    def many_answers(self) -> bool:
+        """True where a question has many right answers, so that counting distinct ones says something."""
+        return bool(getattr(self.functions[self.accuracy_name], "many_answers", False))
+
+    def close(self) -> None:
+        """Worker processes and connections of the functions end with the run."""
+        self._loop.close()
+        for function in self.functions.values():
+            close: Any = getattr(function, "close", None)
+            if callable(close):
+                close()
+
+    def _columns(
+        self, prompts: Sequence[Prompt], rollouts: Sequence[Rollout], step: int, log: RewardLog | None
+    ) -> list[list[float]]:
+        """All functions' rewards, [R][B]: sync ones one after the other, then the async ones at the same time."""
+        shared = arguments_of(prompts, rollouts)
+        calls: list[_Call] = []
+        for name, function in self.functions.items():
+            voice = Voice(name, rollouts, log)
+            one = per_sample(function)
+            own = {"trainer_state": TrainerState(step, self.max_steps), "log_extra": voice.extra}
+            arguments = {**shared, **own, "log_metric": voice.metric}
+            calls.append(_Call(name, function, arguments, voice, one))
+            self._start(calls[-1], len(rollouts))
+        self._await(calls)
+        return [self._checked(call, prompts, rollouts) for call in calls]
+
+    def _start(self, call: _Call, count: int) -> None:
+        """Call the function; of an async one only its coroutine is made."""
+        with self._watch(call.name):
+            call.result = self._tried(call, call.arguments, count)
+
+    def _tried(self, call: _Call, arguments: Arguments, count: int) -> Any:
+        """What the function returns, per sample as a list; an exception in its place."""
+        key = _key(call.name)
         try:
-            values = function(**arguments)
+            if not call.single:
+                return call.function(**accepted(key, call.function, arguments))
+            samples = [single(arguments, i) for i in range(count)]
+            return [call.function(**accepted(key, call.function, sample)) for sample in samples]
+        except (UserError, TooSlow):
+            raise
         except (Exception, SystemExit) as error:  # sys.exit() in a reward is no Ctrl-C
-            where = _culprit(function, arguments, len(rollouts))
+            return error
+
+    def _await(self, calls: Sequence[_Call]) -> None:
+        """Run all coroutines together and put their results in their places."""
+        places: list[tuple[_Call, int | None]] = []
+        waiting: list[Any] = []
+        for call in calls:
+            if inspect.isawaitable(call.result):
+                places.append((call, None))
+                waiting.append(call.result)
+            elif call.single and isinstance(call.result, list):
+                for i, value in enumerate(call.result):
+                    if inspect.isawaitable(value):
+                        places.append((call, i))
+                        waiting.append(value)
+        if not waiting:
+            return
+        with self._watch(*dict.fromkeys(call.name for call, _ in places)):
+            results = self._loop.run(waiting)
+        for (call, place), result in zip(places, results, strict=True):
+            if place is None or isinstance(result, BaseException):
+                call.result = result
+            elif isinstance(call.result, list):
+                call.result[place] = result
+
+    def _watch(self, *names: str) -> Any:
+        return _Watch(self.time_limit, names)
+
+    def _checked(self, call: _Call, prompts: Sequence[Prompt], rollouts: Sequence[Rollout]) -> list[float]:
+        if isinstance(call.result, BaseException):
+            error = call.result
+            if isinstance(error, UserError):
+                raise error
+            where = self._culprit(call, len(rollouts))
             at = f" on sample {where} ({_named(prompts[where], rollouts[where])})" if where is not None else ""
             raise UserError(
-                f"{_key(name)}   it raised {type(error).__name__}: {error}{at}; mend the function"
+                f"{_key(call.name)}   it raised {type(error).__name__}: {error}{at}; mend the function"
             ) from error
-        return _checked(name, values, prompts, rollouts)
+        counted: Any = getattr(call.function, "metrics", None)
+        if callable(counted):
+            call.voice.count(counted())  # pyright: ignore[reportArgumentType]
+        return checked(call.name, call.result, prompts, rollouts)
+
+    def _culprit(self, call: _Call, count: int) -> int | None:
+        """The first sample on which the function also fails alone; None if it only fails on all of them together."""
+        silent = {"log_extra": lambda column, values: None, "log_metric": lambda name, value: None}
+        for i in range(count):
+            alone = {k: v if k == "trainer_state" else [v[i]] for k, v in call.arguments.items() if k not in silent}
+            with self._watch(call.name):
+                result = self._tried(call, {**alone, **silent}, 1)
+                results = result if call.single and isinstance(result, list) else [result]
+                if any(inspect.isawaitable(r) for r in results):
+                    results = self._loop.run(results)
+            if any(isinstance(r, Exception | SystemExit) for r in results):
+                return i
+        return None
 
 
-def _arguments(prompts: Sequence[Prompt], rollouts: Sequence[Rollout]) -> dict[str, list[Any]]:
-    """What TRL passes: prompts and completions (message lists for chat tasks), token ids, every column as a list."""
-    columns = dict.fromkeys(key for prompt in prompts for key in prompt.columns)
-    chat = [prompt.messages is not None for prompt in prompts]
-    texts = [rollout.text for rollout in rollouts]
-    return {
-        "prompts": [list(p.messages) if p.messages is not None else p.text for p in prompts],
-        "completions": [[{"role": "assistant", "content": t}] if c else t for c, t in zip(chat, texts, strict=True)],
-        "completion_ids": [list(rollout.token_ids) for rollout in rollouts],
-        **{key: [prompt.columns.get(key) for prompt in prompts] for key in columns if key not in OWN},
-    }
+class _Watch:
+    """The time limit around a call, as a sentence."""
+
+    def __init__(self, seconds: float | None, names: Sequence[str]) -> None:
+        self.seconds, self.names, self.limit = seconds, names, limited(seconds)
+
+    def __enter__(self) -> None:
+        self.limit.__enter__()
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self.limit.__exit__(None, None, None)
+        if kind is TooSlow:
+            names = ", ".join(map(_key, self.names))
+            raise UserError(
+                f"{names}   it did not answer within {self.seconds:g} s; make it faster, or raise reward.time_limit"
+            ) from None
 
 
-def _accepted(name: str, function: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that the function takes: all where it has **kwargs; numbers set in the configuration win."""
-    fixed = function.keywords if isinstance(function, partial) else {}
-    arguments = {key: value for key, value in arguments.items() if key not in fixed}
-    try:
-        known = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # a callable in C has no signature to read
-        return arguments
-    for parameter in known:
-        needed = parameter.default is parameter.empty and parameter.kind in (
-            parameter.POSITIONAL_OR_KEYWORD,
-            parameter.KEYWORD_ONLY,
-        )
-        if needed and parameter.name not in arguments:
-            found = ", ".join(key for key in arguments if key not in OWN) or "none"
-            raise UserError(f"{_key(name)}   it asks for {parameter.name}, but the task's columns are: {found}")
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in known):
-        return arguments
-    return {key: value for key, value in arguments.items() if key in {parameter.name for parameter in known}}
-
-
-def _checked(name: str, values: Any, prompts: Sequence[Prompt], rollouts: Sequence[Rollout]) -> list[float]:
+def checked(name: str, values: Any, prompts: Sequence[Prompt], rollouts: Sequence[Rollout]) -> list[float]:
     """[B] finite floats and NaN for None; anything else is the function's mistake and named as such."""
     if hasattr(values, "tolist"):  # numpy and torch; of no dimension: a bare number
         values = values.tolist()
-    if not hasattr(values, "__len__") or isinstance(values, Mapping | Set):
-        if inspect.iscoroutine(values):
-            values.close()  # or Python complains that nobody awaited it
+    if not hasattr(values, "__len__") or isinstance(values, Mapping | Set | str):
+        discard(values)
         raise UserError(
             f"{_key(name)}   it returned {type(values).__name__}; return a list with one number per completion"
         )
@@ -119,19 +219,19 @@ def _checked(name: str, values: Any, prompts: Sequence[Prompt], rollouts: Sequen
         raise UserError(
             f"{_key(name)}   it returned {len(values)} scores for {len(rollouts)} completions; return one each"
         )
-    checked: list[float] = []
+    numbers: list[float] = []
     for i, value in enumerate(values):
         value = _scalar(value)
         if value is None:
-            checked.append(math.nan)
+            numbers.append(math.nan)
         elif isinstance(value, Real) and _finite(value):
-            checked.append(float(value))
+            numbers.append(float(value))
         else:
             raise UserError(
                 f"{_key(name)}   it returned {reprlib.repr(value)} for sample {i} ({_named(prompts[i], rollouts[i])}); "
                 "return a finite number, or None where it does not apply"
             )
-    return checked
+    return numbers
 
 
 def _scalar(value: Any) -> Any:
@@ -146,16 +246,6 @@ def _finite(value: Any) -> bool:
         return math.isfinite(value)
     except OverflowError:  # an int beyond the largest float
         return False
-
-
-def _culprit(function: Callable[..., Any], arguments: dict[str, Any], count: int) -> int | None:
-    """The first sample on which the function also fails alone; None if it only fails on all of them together."""
-    for i in range(count):
-        try:
-            function(**{key: [value[i]] for key, value in arguments.items()})
-        except (Exception, SystemExit):
-            return i
-    return None
 
 
 def _key(name: str) -> str:

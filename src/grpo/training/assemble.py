@@ -75,21 +75,22 @@ def assemble(config: Any) -> Run:
     device = pick_device(config.trainer.accelerator)
     policy, tokenizer = models.load_policy(config.model, device)
     book = PromptBook(config.task, tokenizer, config.seed, prompt_limit(config, models.context_length(policy)))
+    planned = sizes(
+        config,
+        objective.needs_reference,
+        book.size("train"),
+        needs_old=objective.needs_old,
+        bonus=objective.bonus,
+    )
     return Run(
         config=config,
-        sizes=sizes(
-            config,
-            objective.needs_reference,
-            book.size("train"),
-            needs_old=objective.needs_old,
-            bonus=objective.bonus,
-        ),
+        sizes=planned,
         objective=objective,
         policy=policy,
         reference=models.load_reference(config.model, device) if objective.needs_reference else None,
         tokenizer=tokenizer,
         book=book,
-        scorer=Scorer(config.reward),
+        scorer=Scorer(config.reward, planned.steps),
         device=device,
         autocast=autocast_for(config.trainer.precision, device, policy.dtype),
     )

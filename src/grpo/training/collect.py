@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ import torch
 from grpo.data import Prompt, Rollout, Sampling, Scores
 from grpo.errors import UserError
 from grpo.recording.meters import Timer
+from grpo.rewards.log import RewardLog
 from grpo.rollout.base import Engine
 from grpo.training.batch import subset, with_column
 
@@ -21,6 +22,7 @@ class Experience:
 
     prompts, rollouts, scores: the completions that the update sees, groups whole, in order
     sampled, sampled_scores: everything that was generated, discarded groups included
+    log: what the reward functions said beside their scores
     """
 
     prompts: list[Prompt]
@@ -30,6 +32,7 @@ class Experience:
     sampled_scores: Scores
     rounds: int = 1
     exhausted: bool = False
+    log: RewardLog = field(default_factory=RewardLog)
 
     @property
     def generated_tokens(self) -> int:
@@ -89,6 +92,7 @@ class Collector:
         rollouts: list[Rollout] = []
         parts: list[Scores] = []
         kept: list[int] = []  # group ids, in order of sampling
+        log = RewardLog()
         while len(kept) < wanted and rounds < allowed:
             missing = wanted - len(kept)
             asked = self.book.train(step, wanted) if rounds == 0 else self.book.refill(step, rounds, missing)
@@ -97,14 +101,17 @@ class Collector:
             if self.on_rollouts is not None:
                 self.on_rollouts(step, f"train/{rounds}", new)
             with timer("reward"):
-                scores = score(self.scorer, self.objective.shaping, asked, new, self.sampling.max_tokens)
+                scores = score(
+                    self.scorer, self.objective.shaping, asked, new, self.sampling.max_tokens, step=step, log=log
+                )
             kept += sorted(group for group, worth in rule.keep(scores).items() if worth)
             prompts += asked
             rollouts += new
             parts.append(scores)
             rounds += 1
         full = not rule.resamples or len(kept) >= wanted
-        return self._experience(step, prompts, rollouts, concatenate(parts), kept[:wanted], rounds, full)
+        experience = self._experience(step, prompts, rollouts, concatenate(parts), kept[:wanted], rounds, full)
+        return replace(experience, log=log)
 
     def _experience(
         self,
@@ -139,10 +146,17 @@ class Collector:
 
 
 def score(
-    scorer: Any, shaping: Any, prompts: Sequence[Prompt], rollouts: Sequence[Rollout], max_completion_tokens: int
+    scorer: Any,
+    shaping: Any,
+    prompts: Sequence[Prompt],
+    rollouts: Sequence[Rollout],
+    max_completion_tokens: int,
+    *,
+    step: int = 0,
+    log: RewardLog | None = None,
 ) -> Scores:
     """Rewards [B, R] of the completions, the shaping's column last."""
-    scores = scorer.score(prompts, rollouts)
+    scores = scorer.score(prompts, rollouts, step=step, log=log)
     lengths = torch.tensor([r.length for r in rollouts])
     truncated = torch.tensor([r.truncated for r in rollouts])
     column = shaping(lengths, max_completion_tokens, truncated)

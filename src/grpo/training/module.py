@@ -255,6 +255,7 @@ class GRPOModule(lightning.LightningModule):
         self.metrics = {
             **with_ess(meters.compute()),
             **self.timer.compute(),
+            **experience.log.metrics(),
             "lr": self.updater.learning_rate,
             "updates/total": counters.updates_total,
             "updates/empty": counters.updates_empty,
@@ -266,7 +267,13 @@ class GRPOModule(lightning.LightningModule):
             "sampling/lag": before - min(r.weight_version for r in experience.sampled),
         }
         self.samples = sample_rows(
-            batch, experience.scores, self.reward_names, self.updater.weights, self.updater.old, groups=2
+            batch,
+            experience.scores,
+            self.reward_names,
+            self.updater.weights,
+            self.updater.old,
+            groups=2,
+            columns=experience.log.columns,
         )
 
 

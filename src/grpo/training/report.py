@@ -77,13 +77,18 @@ def sample_rows(
     weights: Mapping[int, Tensor],
     old_logps: Mapping[int, Tensor],
     groups: int,
+    columns: Mapping[tuple[int, int], Mapping[str, object]] | None = None,
 ) -> list[dict[str, object]]:
-    """The first `groups` groups of a step for samples.jsonl: text, ids, log-probs, weights, advantage and rewards."""
+    """The first `groups` groups of a step for samples.jsonl: text, ids, log-probs, weights, advantage and rewards.
+
+    columns: what reward functions logged, by (group, sample).
+    """
     shown = [rows for _, rows in zip(range(groups), group_rows(batch.groups).values(), strict=False)]
     table, total = [], scores.total
     for row in torch.cat(shown).tolist() if shown else []:
         rollout, length = batch.rollouts[row], len(batch.rollouts[row].token_ids)
         values = scores.rewards[row].tolist()
+        extra = (columns or {}).get((rollout.group, rollout.sample))
         table.append(
             {
                 "prompt_id": rollout.prompt_id,
@@ -99,6 +104,7 @@ def sample_rows(
                 "rewards": {name: (None if v != v else v) for name, v in zip(names, values, strict=False)},
                 "reward": None if total[row].isnan() else float(total[row]),
                 "finish": rollout.finish_reason,
+                **({"extra": dict(extra)} if extra else {}),
             }
         )
     return table

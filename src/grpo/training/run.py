@@ -106,6 +106,7 @@ class Session:
         finally:
             self.progress.close()
             self.recorder.close(ended)
+            self.made.scorer.close()
         # A signal during the last evaluation does not undo a run whose steps are done.
         reason = self.reason if ended == "done" else self.stop.requested
         self.folder.status(ended, step=self.module.counters.step, reason=reason)
