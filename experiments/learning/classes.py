@@ -2,9 +2,9 @@
 
     python experiments/learning/classes.py      # the classes, on-policy and off-policy
 
-Two algorithms share a class if ∂loss/∂log π agrees to 1e-9 on random batches with the reward 0 or 1 and log μ = log π_old
-(the engine samples from the weights that the trainer scores), and if they collect the same groups. On-policy means one
-update per rollout, log π = log π_old; off-policy, later updates have moved log π.
+Two algorithms share a class if ∂loss/∂log π agrees to 1e-9 on random batches with the reward 0 or 1 and log μ =
+log π_old (the engine samples from the weights that the trainer scores), and if they collect the same groups. On-policy
+means one update per rollout, log π = log π_old; off-policy, later updates have moved log π.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
 
 from experiments.readme.algorithms import names  # noqa: E402
+
 from grpo.algorithm.form import build  # noqa: E402
 from grpo.config.check import load  # noqa: E402
 from grpo.config.compose import Composer  # noqa: E402

@@ -14,8 +14,8 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import multiprocessing
 import os
-import subprocess
 import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -29,13 +29,13 @@ sys.path.insert(0, str(HERE.parents[1]))
 from experiments import common  # noqa: E402
 from experiments.learning.classes import classes  # noqa: E402
 
-RATES = (3e-5, 1e-4, 3e-4)
+RATES = (1e-5, 3e-5, 1e-4)
 DEFAULT_RATE = 3e-4
 TUNING_SEEDS, SEEDS = (100, 101), (0, 1, 2)
-TOKENS = 240_000  # generated tokens of a full run; tuning runs have half
+TOKENS = 200_000  # generated tokens of a full run; tuning runs have half
 MINIBATCHES = {"off": 4, "on": 1}
 COMMON = ("max_steps=null", "eval.every=null", "logger=none", "checkpoint.export=false", "checkpoint.every=null")
-TUNING = ("eval.questions=256", "eval.test_questions=0", "eval.greedy=false")
+TUNING = ("eval.test_questions=0", "eval.greedy=false")
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,10 @@ class Job:
     @property
     def folder(self) -> str:
         return f"{self.regime}/{self.algorithm.replace('/', '-')}/{self.phase}-{self.rate:g}"
+
+    @property
+    def log(self) -> str:
+        return f"seed{self.seed}.log"
 
     @property
     def overrides(self) -> list[str]:
@@ -87,14 +91,23 @@ def run(job: Job, runs: Path) -> Result:
     place = runs / job.folder
     if not any(_done(place, job)):
         place.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "grpo", *job.overrides, f"sweep={place}", "resume=auto"]
-        with (place / f"seed{job.seed}.log").open("w") as log:
-            code = subprocess.run(
-                command, cwd=common.REPOSITORY, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=log, stderr=log,
-                check=False,
-            ).returncode  # fmt: skip
-        print(f"{'done' if code == 0 else f'exit code {code}':13} {job.folder} seed {job.seed}", flush=True)
+        words = [*job.overrides, f"sweep={place}", "resume=auto"]
+        process = multiprocessing.get_context("forkserver").Process(target=train, args=(words, place / job.log))
+        process.start()
+        process.join()
+        said = "done" if process.exitcode == 0 else f"exit code {process.exitcode}"
+        print(f"{said:13} {job.folder} seed {job.seed}", flush=True)
     return read(job, place)
+
+
+def train(words: list[str], log: Path) -> None:
+    """`python -m grpo` in a process forked from one that has only imported the libraries: 8 seconds less a run."""
+    from grpo.cli import main
+
+    with log.open("w") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    sys.exit(main(words))
 
 
 def _done(place: Path, job: Job) -> Iterable[Path]:
@@ -109,8 +122,8 @@ def read(job: Job, place: Path) -> Result:
     folder = next(iter(_done(place, job)), None)
     names = ("validation/avg@4", "test/avg@8", "test/greedy", "length/mean", "policy/entropy")
     if folder is None:
-        log = place / f"seed{job.seed}.log"
-        reason = [line for line in log.read_text().splitlines() if line.strip()][-1]
+        said = (place / job.log).read_text(errors="replace").splitlines()
+        reason = next((line.strip() for line in reversed(said) if line.strip()), "killed")
         return Result(**asdict(job), status="failed", validation=None, test=None, greedy=None, steps=0, tokens=0,
                       length=None, entropy=None, reason=reason)  # fmt: skip
     rows = common.steps(folder)
@@ -163,6 +176,8 @@ def main() -> None:
         arms = [(r, members[0]) for r in ("off", "on") for members in classes(r == "off")]
         chosen = [a for a in arms if not arguments.only or a[1] in arguments.only]
         runs = arguments.runs.resolve()
+        os.environ["OMP_NUM_THREADS"] = "1"
+        multiprocessing.set_forkserver_preload(["grpo.training.run"])
         with ThreadPoolExecutor(arguments.jobs) as pool:
             made = [r for results in pool.map(lambda a: arm(*a, runs), chosen) for r in results]
         save(made, (runs if arguments.only else HERE) / "results.csv")

@@ -93,7 +93,7 @@ class EvalConfig(Node):
     """Validation while training, test once at the end; sampling settings of their own."""
 
     every: Count | None = 20
-    """Steps between validations, ≥ 1; null for none in between."""
+    """Steps between validations, ≥ 1; null for only those before the first and after the last step."""
     every_tokens: Count | None = None
     """Generated tokens between validations, ≥ 1; excludes every."""
     questions: Count = 128

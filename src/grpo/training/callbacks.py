@@ -17,15 +17,23 @@ from grpo.training.persistence import RunState, ours
 
 
 class Evaluation(lightning.Callback):
-    """Validation before the first step and every N steps or tokens; `test` once at the end, with the last weights."""
+    """Validation before the first step, every N steps or tokens and after the last step; then `test`, once."""
 
     UNTRAINED_SAMPLES = 8  # of the reference lines maj@8 and pass@8
 
     def __init__(
-        self, *, config: Any, book: Any, scorer: Any, recorder: Recorder, state: RunState, say: Callable[[str], None]
+        self,
+        *,
+        config: Any,
+        book: Any,
+        scorer: Any,
+        recorder: Recorder,
+        state: RunState,
+        total: int | None,
+        say: Callable[[str], None],
     ) -> None:
         self.config, self.book, self.scorer = config, book, scorer
-        self.recorder, self.state, self.say = recorder, state, say
+        self.recorder, self.state, self.total, self.say = recorder, state, total, say
         settings = config.eval
         self.sampling = Sampling(
             temperature=settings.temperature, top_p=settings.top_p, max_tokens=config.max_completion_tokens
@@ -69,6 +77,8 @@ class Evaluation(lightning.Callback):
 
     def _due(self, module: GRPOModule) -> bool:
         settings, counters = self.config.eval, module.counters
+        if is_last(self.config, self.total, module):
+            return True
         if settings.every_tokens is not None:
             return (
                 counters.generated_tokens // settings.every_tokens
@@ -107,6 +117,11 @@ def budget_spent(config: Any, generated_tokens: int) -> bool:
     return budget is not None and generated_tokens >= budget
 
 
+def is_last(config: Any, total: int | None, module: GRPOModule) -> bool:
+    """True after the last step: all are done, or the token budget is spent."""
+    return module.counters.step == total or budget_spent(config, module.counters.generated_tokens)
+
+
 class Recording(lightning.Callback):
     """Lines of metrics.jsonl and samples.jsonl, the progress bar and progress.json, after every step."""
 
@@ -121,8 +136,7 @@ class Recording(lightning.Callback):
         module = ours(pl_module)
         step, metrics = module.counters.step, module.metrics
         evaluated = any(name.startswith("validation/") for name in metrics)
-        last = step == self.total or budget_spent(self.config, module.counters.generated_tokens)
-        if step % self.config.log_every == 0 or evaluated or last:
+        if step % self.config.log_every == 0 or evaluated or is_last(self.config, self.total, module):
             self.recorder.metrics(step, metrics)
         if self.config.samples_every is not None and (step % self.config.samples_every == 0 or step == 1):
             self.recorder.samples(step, module.samples)

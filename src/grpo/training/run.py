@@ -181,7 +181,9 @@ class Session:
         if self.plan.folder is not None:
             self.recorder.cut_back(self.plan.step if self.plan.checkpoint is not None else -1)
         shared = {"config": config, "state": self.state, "recorder": self.recorder}
-        self.evaluation = Evaluation(**shared, book=self.made.book, scorer=self.made.scorer, say=self.progress.say)
+        self.evaluation = Evaluation(
+            **shared, book=self.made.book, scorer=self.made.scorer, total=self.total, say=self.progress.say
+        )
         identity = {"config_hash": config_hash(self.resolved), "seed": config.seed}
         restored = checkpoint.load(self.plan.checkpoint) if self.plan.checkpoint else None
         trainer = lightning.Trainer(
