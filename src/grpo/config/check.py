@@ -148,7 +148,7 @@ def _plain(value: Any, node: Any) -> Any:
             fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
         elif isinstance(value, BaseModel):
             fields = {name: getattr(value, name) for name in type(value).model_fields}
-        return deepcopy({**node, **{k: _listed(v) for k, v in fields.items()}})
+        return deepcopy({**node, **{k: _plain(v, node.get(k)) for k, v in fields.items()}})
     return _listed(value)
 
 

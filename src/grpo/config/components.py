@@ -1,7 +1,8 @@
 """A mapping with `_target_` → an instance of that class: the package's parts and a user's own, one way for both.
 
 A pydantic dataclass types its own numbers. Any other class or function is called with the numbers as keywords; a
-function becomes a `partial`, so a reward can be a plain `def`.
+function becomes a `partial`, so a reward can be a plain `def`. A parameter may be a component itself
+(`of: {_target_: ...}`).
 """
 
 from __future__ import annotations
@@ -69,6 +70,8 @@ def build(node: Any, key: str) -> tuple[Any, list[Mistake]]:
     unknown = [] if names is None else [k for k in numbers if k not in names]
     mistakes = [Mistake(f"{key}.{k}", sentences.has_not(word(target), names or [], k)) for k in unknown]
     mistakes += missing
+    if found := _build_inner(numbers, key):
+        return None, mistakes + found
     if not inspect.isclass(target):
         function = partial(target, **numbers) if numbers else target
         return (None if mistakes else function), mistakes
@@ -86,6 +89,16 @@ def build(node: Any, key: str) -> tuple[Any, list[Mistake]]:
         return None, [*mistakes, Mistake(key, f"{word(target)} says: {error}")]
     mistakes += [Mistake(f"{key}.{k}", text) for k, v in numbers.items() if (text := _bent(v, getattr(instance, k, v)))]
     return (None if mistakes else instance), mistakes
+
+
+def _build_inner(numbers: dict[str, Any], key: str) -> list[Mistake]:
+    """Exchanges the components among the numbers for instances; what is wrong with them."""
+    mistakes: list[Mistake] = []
+    for name, value in numbers.items():
+        if isinstance(value, Mapping) and "_target_" in value:
+            numbers[name], found = build(value, f"{key}.{name}")
+            mistakes += found
+    return mistakes
 
 
 def _bent(given: Any, kept: Any) -> str | None:

@@ -87,7 +87,7 @@ def _in_component(node: Any, rest: list[str]) -> str | None:
         return None  # the check says so, with the key of the _target_
     names: Iterable[str] | None = components.parameters(target)
     if names is None or rest[0] in names:
-        return None
+        return _in_component(node.get(rest[0]), rest[1:])
     return sentences.has_not(components.word(target), names, rest[0])
 
 
