@@ -2,12 +2,14 @@
 
 import time
 from fractions import Fraction
+from typing import get_args
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from grpo.rewards.extract import find_answer, last_boxed, last_number, number, same
+from grpo.rewards.extract import find_answer, last_boxed, last_hash, last_number, number, same
+from grpo.tasks.base import Extract
 
 CASES = [
     # (completion, gold, extract, right?)
@@ -53,6 +55,19 @@ CASES = [
     (r"\boxed{41 is 42", "42", "boxed_or_last_number", False),  # also when never closed
     (r"it is 42", "42", "boxed_or_last_number", True),
     ("#### 42" + " x" * 250, "42", "last_number", True),  # M28: the whole completion
+    ("#### 42" + " x" * 250, "42", "hash", True),  # M28
+    ("#### 42\n" + "7 " * 250, "42", "hash", True),
+    ("#### 41\n#### 42.", "42", "hash", True),
+    ("#### 42 or 43", "42", "hash", False),
+    ("#### 42, 43", "42", "hash", False),
+    ("#### 4.2.", "4.2", "hash", True),
+    ("#### $42 in all", "42", "hash", True),
+    ("#### -1,234 m", "-1234", "hash", True),
+    ("#### 42x", "42", "hash", False),
+    ("the answer is 42", "42", "hash", False),
+    ("#### 42", "42", "boxed_or_hash", True),
+    (r"\boxed{41} #### 42", "42", "boxed_or_hash", False),  # an opened box decides
+    ("#### 42", "42", "boxed", False),
 ]
 
 
@@ -99,6 +114,7 @@ PIECES = st.sampled_from(
         "\\",
         r"\frac",
         r"\frac{1}{2}",
+        "####",
         "1",
         "23",
         ",",
@@ -117,7 +133,7 @@ PIECES = st.sampled_from(
 @given(st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=60).map("".join)))
 @example("\\boxed{")
 def test_no_text_makes_it_raise(text: str) -> None:
-    for extract in ("boxed", "last_number", "boxed_or_last_number"):
+    for extract in get_args(Extract):
         found = find_answer(text, extract)
         assert found is None or found in text
         same(found or "", text)
@@ -151,6 +167,8 @@ def test_a_number_equals_itself_in_every_writing(value: Fraction) -> None:
         ".1",
         "\\boxed ",
         "1" * 50 + " ",
+        "#",
+        "#### ",
     ],
 )
 def test_work_is_linear_in_the_length(piece: str) -> None:
@@ -159,5 +177,6 @@ def test_work_is_linear_in_the_length(piece: str) -> None:
     start = time.process_time()
     last_boxed(text)
     last_number(text)
+    last_hash("#### " + text)
     same(text, "42")
     assert time.process_time() - start < 2.0

@@ -17,7 +17,7 @@ class Exact:
     """r = 1 if the extracted answer equals the column `answer` exactly, else 0; None where the column has none."""
 
     extract: Extract = "boxed"
-    """boxed: the last closed box only; last_number; boxed_or_last_number: the last number where no box was opened."""
+    """boxed: the last closed box only; hash: after the last ####; last_number; boxed_or_…: the other without a box."""
 
     def __call__(
         self, prompts: Sequence[Any], completions: Sequence[Any], answer: Sequence[Any], **columns: Any

@@ -19,6 +19,8 @@ _FRACTION = r"\\[dt]?frac\s*(?:\{\s*\d+\s*\}\s*\{\s*\d+\s*\}|\d\s*\d)"
 _NUMBER = re.compile(
     rf"(?:(?<![\w)\]}}])[-+−])?(?:{_FRACTION}|(?<![\w.])\d+[ ]+\d+/\d+|{_DIGITS}/\d+|{_DIGITS}(?:\.\d+)?|(?<!\d)\.\d+)"
 )
+# A number before any of these is part of something longer, or the first of several guesses.
+_GOES_ON = re.compile(r"\s*(?:[-+−*/^=\\<>|&;:$×·{(\[]|or\b|and\b|,\s*[-+−\\\d])|[.,]?\d|[^\W\d_]")
 _MIXED = re.compile(r"([-+]?)(\d+)\s+(\d+)/(\d+)", re.ASCII)
 _RATIO = re.compile(r"([-+]?)(\d+)/(\d+)", re.ASCII)
 _DECIMAL = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,2})?", re.ASCII)
@@ -29,14 +31,12 @@ _TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\s*\{([^{}]*)\}")
 def find_answer(text: str, extract: Extract) -> str | None:
     """The answer as written, or None.
 
-    boxed: the last box and nothing else. last_number: the last number of the text. boxed_or_last_number: the last box
-    where one was opened, else the last number.
+    boxed: the last box and nothing else. hash: what follows the last "####". last_number: the last number of the text.
+    boxed_or_hash, boxed_or_last_number: the last box where one was opened, else the other.
     """
-    if extract == "last_number":
-        return last_number(text)
-    if extract == "boxed_or_last_number" and not _OPEN.search(text):
-        return last_number(text)
-    return last_boxed(text)
+    if extract.startswith("boxed") and (extract == "boxed" or _OPEN.search(text)):
+        return last_boxed(text)
+    return last_hash(text) if extract.endswith("hash") else last_number(text)
 
 
 def last_boxed(text: str) -> str | None:
@@ -60,6 +60,21 @@ def last_boxed(text: str) -> str | None:
                 return text[opened.end() : position].strip()
         position += 1
     return None
+
+
+def last_hash(text: str) -> str | None:
+    """What follows the last "####", as in GSM8K: a number that stands there first, else the rest of the line.
+
+    "#### 42 and so on" is 42, but "#### 42 or 43" and "#### 42, 43" are what they are: two guesses.
+    """
+    start = text.rfind("####")
+    if start < 0:
+        return None
+    line = text[start + 4 :].lstrip(" \t").partition("\n")[0]
+    found = _NUMBER.match(line, int(line.startswith("$")))
+    if found and not _GOES_ON.match(line, found.end()):
+        return found.group()
+    return line.strip(" \t\r*") or None
 
 
 def last_number(text: str) -> str | None:

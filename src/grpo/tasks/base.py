@@ -9,7 +9,7 @@ from grpo.tasks.order import uniform
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
-Extract = Literal["boxed", "last_number", "boxed_or_last_number"]
+Extract = Literal["boxed", "hash", "boxed_or_hash", "last_number", "boxed_or_last_number"]
 """Where the answer stands in a completion; see rewards/extract.py."""
 
 SHARES: dict[Split, float] = {"train": 0.65, "validation": 0.10, "test": 0.25}
