@@ -1,0 +1,110 @@
+"""How a right or a wrong answer is written for a task, in numerals, in another format and in words.
+
+Where an answer stands follows from the task's `extract`. A task whose answers look otherwise offers any of
+
+    right_answer(question) -> str | None       a right answer, where it is not the column `answer`
+    wrong_answers(question) -> Sequence[str]   answers that are surely wrong, the likeliest first
+    write_answer(answer) -> str                a completion that gives `answer`, without thoughts before it
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from grpo.rewards.extract import number
+from grpo.tasks.base import Question
+
+_LAST_DIGITS = re.compile(r"\d{1,15}(?=\D*$)", re.ASCII)
+_ONES = (
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
+    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
+)
+_TENS = ("", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_POWERS = ((10**9, "billion"), (10**6, "million"), (10**3, "thousand"), (100, "hundred"))
+
+
+def right_answer(task: Any, question: Question) -> str | None:
+    """A right answer as the data has it; None where there is none."""
+    own = getattr(task, "right_answer", None)
+    answer = own(question) if own else question.columns.get("answer")
+    return None if answer is None or not str(answer).strip() else str(answer)
+
+
+def write(task: Any, answer: str) -> str:
+    """The completion that gives `answer` and nothing else."""
+    own = getattr(task, "write_answer", None)
+    if own:
+        return str(own(answer))
+    extract = getattr(task, "extract", "boxed")
+    if extract == "last_number":
+        return said(answer)
+    return boxed(answer) if "boxed" in str(extract) else answer
+
+
+def boxed(answer: str) -> str:
+    """\\boxed{…}"""
+    return f"\\boxed{{{answer}}}"
+
+
+def said(answer: str) -> str:
+    """The answer in a sentence, without a box."""
+    return f"The answer is {answer}."
+
+
+def wrong_answers(task: Any, question: Question, gold: str, others: Sequence[str]) -> list[str]:
+    """Three wrong answers that look like the right one; `others`: right answers of other questions."""
+    own = getattr(task, "wrong_answers", None)
+    known = list(own(question)) if own else [*neighbours(gold), *(o for o in others if not equal(o, gold))]
+    return [*known, f"not {gold}", "none", "unknown"][:3]
+
+
+def neighbours(answer: str) -> list[str]:
+    """The answer with its last whole number changed by one and two: 54 → 55, 53, 56; \\frac{1}{2} → \\frac{1}{3}, …"""
+    found = _LAST_DIGITS.search(answer)
+    if found is None:
+        return []
+    digits, before = found.group(), answer[: found.start()]
+    grouped = before.endswith((".", ","))  # 0.9 is not followed by 0.10, nor 1,999 by 1,1000
+    near = [str(int(digits) + step).zfill(len(digits)) for step in (1, -1, 2, -2) if int(digits) + step >= 0]
+    return [before + new + answer[found.end() :] for new in near if not grouped or len(new) == len(digits)]
+
+
+def equal(one: str, other: str) -> bool:
+    """Surely the same answer: as exact numbers, else as text without case."""
+    a, b = number(one), number(other)
+    return a == b if a is not None and b is not None else one.strip().casefold() == other.strip().casefold()
+
+
+def reformatted(answer: str) -> str | None:
+    """The same number written otherwise: 54.0 for 54, 12,345 for 12345, \\frac{1}{2} for 0.5; else None."""
+    value = number(answer)
+    if value is None:
+        return None
+    if value.denominator != 1:
+        above, below = value.numerator, value.denominator
+        sign = "-" if above < 0 else ""
+        return f"{above}/{below}" if "frac" in answer else f"{sign}\\frac{{{abs(above)}}}{{{below}}}"
+    whole = int(value)
+    if "." in answer or "," in answer or "/" in answer or "\\" in answer:
+        return str(whole) if str(whole) != answer.strip() else None
+    return f"{whole:,}" if abs(whole) >= 1000 else f"{whole}.0"
+
+
+def spelled(answer: str) -> str | None:
+    """A whole number in English words: fifty-four, minus three; None for anything else."""
+    value = number(answer)
+    if value is None or value.denominator != 1 or abs(value) >= 10**12:
+        return None
+    return ("minus " if value < 0 else "") + _words(abs(int(value)))
+
+
+def _words(n: int) -> str:
+    if n < 20:
+        return _ONES[n]
+    if n < 100:
+        return _TENS[n // 10] + (f"-{_ONES[n % 10]}" if n % 10 else "")
+    size, name = next(power for power in _POWERS if n >= power[0])
+    rest = f" {_words(n % size)}" if n % size else ""
+    return f"{_words(n // size)} {name}{rest}"
