@@ -7,7 +7,7 @@ import math
 import pytest
 
 from grpo.rewards.exact import Exact
-from grpo.rewards.length import Cosine, RelativeLength, WithinLength
+from grpo.rewards.length import Cosine, RelativeLength, RightWithinLength, WithinLength
 
 RIGHT, WRONG = r"\boxed{4}", r"\boxed{5}"
 
@@ -19,6 +19,17 @@ def ids(*lengths: int) -> list[list[int]]:
 def test_within_length_counts_tokens_and_not_characters() -> None:
     # share · limit = 0.5 · 9 = 4.5 tokens
     assert WithinLength(limit=9)(completion_ids=ids(4, 5, 0), completions=["x" * 99] * 3) == [1.0, 0.0, 1.0]
+
+
+def test_only_right_answers_are_paid_for_being_short() -> None:
+    made = RightWithinLength(of=Exact(), limit=10, share=0.4)
+    paid = made(
+        prompts=["q"] * 5,
+        completions=[RIGHT, RIGHT, WRONG, "", RIGHT],
+        completion_ids=ids(4, 5, 4, 0, 4),
+        answer=["4"] * 4 + [None],
+    )
+    assert paid == [1.0, 0.0, 0.0, 0.0, None]
 
 
 def test_relative_length_by_hand() -> None:

@@ -22,7 +22,10 @@ STRICT = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 @dataclass(frozen=True, config=STRICT)
 class WithinLength:
-    """r = 1 if |o| ≤ share · limit, else 0: the length reward of GDPO, arXiv:2601.05242 (there 4,000 tokens)."""
+    """r = 1 if |o| ≤ share · limit, else 0: the length reward of GDPO, arXiv:2601.05242 (there 4,000 tokens)
+
+    It also pays a completion that says nothing; RightWithinLength does not.
+    """
 
     limit: Count
     """Tokens, ≥ 1; ${max_completion_tokens} in the configuration."""
@@ -32,6 +35,32 @@ class WithinLength:
     def __call__(self, completion_ids: Sequence[Sequence[int]], **columns: Any) -> list[float | None]:
         """completion_ids: [B] token ids; returns [B]."""
         return [float(len(ids) <= self.share * self.limit) for ids in completion_ids]
+
+
+@dataclass(frozen=True, config=STRICT)
+class RightWithinLength(Wrapped):
+    """r = 1 if right and |o| ≤ share · limit, else 0: GDPO's conditioned length reward, arXiv:2601.05242
+
+    `of` tells right from wrong; None where it says None.
+    """
+
+    limit: Count
+    """Tokens, ≥ 1; ${max_completion_tokens} in the configuration."""
+    share: Annotated[float, Field(gt=0.0, le=1.0)] = 0.5
+    """Part of the limit that is short enough, (0, 1]."""
+    right_at: Float = 1.0
+    """Least value of the inner reward that counts as right."""
+
+    def __call__(
+        self, completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], **columns: Any
+    ) -> list[float | None]:
+        """completions, completion_ids: [B]; returns [B]."""
+        judged = self.inner({"completions": completions, "completion_ids": completion_ids, **columns})
+        short = WithinLength(limit=self.limit, share=self.share)(completion_ids)
+        return [
+            None if value is None else float(value >= self.right_at and fits == 1.0)
+            for value, fits in zip(judged, short, strict=True)
+        ]
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -25,16 +25,16 @@ class Wrapped:
     def inner(self, arguments: dict[str, Any]) -> list[float | None]:
         """[B] of the inner reward, given all that the outer one was given."""
         count = len(arguments["completions"])
+        values: Any
         if per_sample(self.of):
-            samples = [accepted("of", self.of, single(arguments, i)) for i in range(count)]
-            values: Any = [self.of(**sample) for sample in samples]
+            values = [self.of(**accepted("of", self.of, single(arguments, i))) for i in range(count)]
         else:
             values = self.of(**accepted("of", self.of, arguments))
         if inspect.isawaitable(values) or (isinstance(values, list) and any(map(inspect.isawaitable, values))):
             for value in values if isinstance(values, list) else [values]:
                 discard(value)
             raise TypeError("of is an async reward, which cannot stand inside another one")
-        values = values.tolist() if hasattr(values, "tolist") else list(values)
+        values = list(getattr(values, "tolist", lambda: values)())
         if len(values) != count:
             raise ValueError(f"of returned {len(values)} scores for {count} completions")
         return [None if value is None else float(value) for value in values]
