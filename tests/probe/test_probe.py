@@ -91,7 +91,7 @@ def test_the_table_fits(capsys: pytest.CaptureFixture[str]) -> None:
         row = next(line for line in lines if "wrong answer" in line)
         assert row.endswith("0/2")
         assert lines[-1].strip() == "nothing to flag"
-        assert any("only 5 of the" in line for line in lines)
+        assert any("all are usable and paid: the first 5 train" in line for line in lines)
 
 
 def test_a_reward_that_pays_everything(capsys: pytest.CaptureFixture[str]) -> None:
@@ -188,6 +188,7 @@ def test_a_task_writes_its_own_answers(tmp_path: Path, capsys: pytest.CaptureFix
     assert first["wrong answer"]["text"] == "<answer>5</answer>"
     assert not first["wrong answer"]["right"]
     assert "another's answer" not in first  # all are 4
+    assert first["a half"] == {"kind": "a half", "text": "4.5", "rewards": {"own": 0.0}, "total": 0.0, "right": False}
     assert found["flags"] == []
 
 

@@ -55,7 +55,7 @@ def _main(argv: list[str]) -> int:
         measured = measure(config, scorer, tried, encoder(config, scorer.functions))
         gold = GoldCheck(config.task, scorer.functions, judge, encoder(config, judge.functions), args.golds)
         golds = _with_bar(gold) if measured.of("right answer") and args.golds != 0 else []
-    flags, notes = verdict.flags(measured, golds), verdict.notes(measured, golds)
+    flags, notes = verdict.flags(measured, golds), verdict.notes(measured)
     if args.json:
         print(plain.as_json(config, measured, golds, flags, notes))
     else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from grpo.probe import writing
@@ -30,7 +31,7 @@ class Case:
     gold: str | None
     wrong: Sequence[str]
     other: str | None
-    strict: bool  # only a box counts
+    strict: bool  # only a box or a mark counts
 
     def write(self, answer: str) -> str:
         """As the task's prompts ask for it."""
@@ -48,7 +49,7 @@ class Kind:
     make: Callable[[Case], str | None]
 
     def pays_here(self, strict: bool) -> Pays:
-        """An answer without a box is a trick where only a box counts, else one way to write it."""
+        """An answer in a sentence is a trick where only a box or a mark counts, else one way to write it."""
         return ("never" if strict else "may") if self.name == NO_BOX else self.pays
 
 
@@ -125,7 +126,16 @@ def cases(task: Any, questions: Sequence[Question], strict: bool) -> list[Case]:
     return made
 
 
-def written(case: Case) -> Mapping[str, str]:
-    """Kind → completion, without the kinds that this question has no completion of."""
-    texts = {kind.name: kind.make(case) for kind in KINDS}
-    return {name: text for name, text in texts.items() if text is not None}
+def kinds(cases: Sequence[Case]) -> list[Kind]:
+    """The package's kinds and the tricks that the task knows."""
+    tricks = dict.fromkeys(name for case in cases for name in _tricks(case))
+    return [*KINDS, *(Kind(name, f"{name}, a trick,", "never", partial(_trick, name)) for name in tricks)]
+
+
+def _tricks(case: Case) -> Mapping[str, str]:
+    own = getattr(case.task, "tricks", None)
+    return own(case.question) if own else {}
+
+
+def _trick(name: str, case: Case) -> str | None:
+    return _tricks(case).get(name)

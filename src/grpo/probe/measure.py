@@ -10,8 +10,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from grpo.data import Prompt, Rollout
-from grpo.probe import completions
-from grpo.probe.completions import Case
+from grpo.probe.completions import Case, Kind, kinds
 from grpo.tasks.base import Question
 from grpo.tasks.order import permuted
 
@@ -39,6 +38,7 @@ class Measured:
     """All completions of all questions."""
 
     cases: Sequence[Case]
+    kinds: Sequence[Kind]
     paid: Sequence[Paid]
     names: Sequence[str]
     weights: Sequence[float]
@@ -63,7 +63,9 @@ def questions(config: RunConfig, count: int) -> list[Question]:
 
 def measure(config: RunConfig, scorer: Scorer, cases: Sequence[Case], encode: Encode | None) -> Measured:
     """Write every completion of every case and score them all in one call, as a step does."""
-    texts = [(i, kind, text) for i, case in enumerate(cases) for kind, text in completions.written(case).items()]
+    tried = kinds(cases)
+    made = [(i, kind.name, kind.make(case)) for i, case in enumerate(cases) for kind in tried]
+    texts = [(i, name, text) for i, name, text in made if text is not None]
     prompts = [prompt_of(config.task, case.question) for case in cases]
     rollouts = [rollout(prompts[i], i, j, text, encode) for j, (i, _, text) in enumerate(texts)]
     scores = scorer.score(prompts, rollouts)
@@ -72,7 +74,7 @@ def measure(config: RunConfig, scorer: Scorer, cases: Sequence[Case], encode: En
         Paid(i, kind, text, dict(zip(scorer.names, map(_known, rewards), strict=True)), _known(total), _right(accuracy))
         for (i, kind, text), rewards, total, accuracy in rows
     ]
-    return Measured(cases, paid, scorer.names, scorer.weights)
+    return Measured(cases, tried, paid, scorer.names, scorer.weights)
 
 
 def prompt_of(task: Any, question: Question) -> Prompt:
@@ -123,10 +125,10 @@ def only_accuracy(reward: RewardConfig) -> RewardConfig:
 
 
 def strict(config: RunConfig) -> bool:
-    """True where only a box counts, by the accuracy function's own word or else by the task's."""
+    """True where only a box or a mark counts, by the accuracy function's own word or else by the task's."""
     name = config.reward.accuracy or next(iter(config.reward.functions))
     own = getattr(config.reward.functions[name], "extract", None)
-    return (own or getattr(config.task, "extract", None)) == "boxed"
+    return str(own or getattr(config.task, "extract", "")) in ("boxed", "hash", "boxed_or_hash")
 
 
 def _known(value: float) -> float | None:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from grpo.probe.completions import KINDS, Kind, Pays
+from grpo.probe.completions import Kind, Pays
 from grpo.probe.golds import Golds
 from grpo.probe.measure import Measured
 from grpo.probe.verdict import Finding, quoted, shortened, shown
@@ -23,8 +23,8 @@ LEAST, MOST = 20, 46  # characters of a completion
 COLUMN = 10  # of the first word of a line
 SECTIONS: dict[str, tuple[Pays, ...]] = {
     "must count as right": ("must",),
-    "may": ("may",),
-    "must not": ("never", "luck"),
+    "may count as right": ("may",),
+    "must not count as right": ("never", "luck"),
 }
 
 
@@ -91,13 +91,13 @@ def table(measured: Measured, flagged: set[str], width: int) -> Table:
     room = min(MOST, max(LEAST, width - taken))
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     grid.add_column("", no_wrap=True, min_width=22)
-    grid.add_column("written for the first of them"[:room], no_wrap=True)
+    grid.add_column("answers to the first question"[:room], no_wrap=True)
     for header in headers:
         grid.add_column(header, justify="right", no_wrap=True)
     grid.add_column("", no_wrap=True)
     strict = measured.cases[0].strict
     for title, pays in SECTIONS.items():
-        kinds = [kind for kind in KINDS if kind.pays_here(strict) in pays and measured.of(kind.name)]
+        kinds = [kind for kind in measured.kinds if kind.pays_here(strict) in pays and measured.of(kind.name)]
         if kinds:
             grid.add_row(Text(f"  {title}", style="dim"))
         for kind in kinds:
@@ -117,6 +117,10 @@ def _cells(measured: Measured, kind: Kind, total: bool, room: int) -> list[Text]
 
 def answers(golds: Sequence[Golds]) -> str:
     """How many right answers of each split can be used."""
-    if not any(g.unusable for g in golds):
-        return "all are usable and paid: " + " · ".join(f"{g.checked:,} {g.split}" for g in golds)
-    return "usable and paid: " + " · ".join(f"{g.checked - g.unusable:,} of {g.checked:,} {g.split}" for g in golds)
+    if any(g.unusable for g in golds):
+        return "usable and paid: " + " · ".join(
+            f"{g.checked - g.unusable:,} of {'the first ' * (g.checked < g.size)}{g.checked:,} {g.split}" for g in golds
+        )
+    return "all are usable and paid: " + " · ".join(
+        f"{'the first ' * (g.checked < g.size)}{g.checked:,} {g.split}" for g in golds
+    )

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from grpo.probe.completions import KINDS, NO_BOX, Kind
+from grpo.probe.completions import NO_BOX, Kind
 from grpo.probe.golds import Golds
 from grpo.probe.measure import Measured, Paid
 
@@ -25,13 +25,13 @@ class Finding:
 def flags(measured: Measured, golds: Sequence[Golds]) -> list[Finding]:
     """Everything for which nobody should train with this reward on this task."""
     dead = _dead(measured)
-    found = [Finding("reward", dead)] if dead else [f for kind in KINDS for f in _row(measured, kind)]
+    found = [Finding("reward", dead)] if dead else [f for kind in measured.kinds for f in _row(measured, kind)]
     return [*found, *(Finding(split.split, _unusable(split)) for split in golds if split.unusable)]
 
 
-def notes(measured: Measured, golds: Sequence[Golds]) -> list[Finding]:
+def notes(measured: Measured) -> list[Finding]:
     """What is no mistake, but good to know before training."""
-    found = [note for kind in KINDS for note in _strictness(measured, kind)]
+    found = [note for kind in measured.kinds for note in _strictness(measured, kind)]
     if not measured.of("right answer"):
         text = "the task names no right answers, so only the echoed prompt and an empty completion were tried"
         found.append(Finding("task", text))
@@ -43,10 +43,6 @@ def notes(measured: Measured, golds: Sequence[Golds]) -> list[Finding]:
     if empty is not None and wrong is not None and empty > wrong + SAME:
         text = f"an empty completion earns {shown(empty)}, a wrong answer {shown(wrong)}: it pays not to try"
         found.append(Finding("empty", text))
-    for split in golds:
-        if split.checked < split.size:
-            text = f"only {split.checked:,} of the {split.size:,} right answers of {split.split} were checked"
-            found.append(Finding(split.split, text))
     return found
 
 

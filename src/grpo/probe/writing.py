@@ -5,6 +5,7 @@ Where an answer stands follows from the task's `extract`. A task whose answers l
     right_answer(question) -> str | None       a right answer, where it is not the column `answer`
     wrong_answers(question) -> Sequence[str]   answers that are surely wrong, the likeliest first
     write_answer(answer) -> str                a completion that gives `answer`, without thoughts before it
+    tricks(question) -> Mapping[str, str]      completions that must not count as right, each with a name of its own
 """
 
 from __future__ import annotations
@@ -37,15 +38,20 @@ def write(task: Any, answer: str) -> str:
     own = getattr(task, "write_answer", None)
     if own:
         return str(own(answer))
-    extract = getattr(task, "extract", "boxed")
-    if extract == "last_number":
-        return said(answer)
-    return boxed(answer) if "boxed" in str(extract) else answer
+    extract = str(getattr(task, "extract", "boxed"))
+    if extract.startswith("boxed"):
+        return boxed(answer)
+    return {"last_number": said, "hash": hashed}.get(extract, str)(answer)
 
 
 def boxed(answer: str) -> str:
     """\\boxed{…}"""
     return f"\\boxed{{{answer}}}"
+
+
+def hashed(answer: str) -> str:
+    """#### and the answer, as in GSM8K."""
+    return f"#### {answer}"
 
 
 def said(answer: str) -> str:
