@@ -2,7 +2,7 @@
 
     python tests/algorithm/mutation.py                all mutants, a few minutes
     python tests/algorithm/mutation.py --sample 20    what the test suite runs
-    python tests/algorithm/mutation.py --only ratio   one room
+    python tests/algorithm/mutation.py --only ratio   one room, or the mutants whose name has this text
 
 A mutant lives in this process: the changed module is compiled, and its functions replace those of the loaded one. One
 that no test notices must stand in data/equivalent_mutants.yaml with the reason why it computes the same.
@@ -72,6 +72,12 @@ def variants(node: ast.AST) -> Iterator[ast.AST]:
             yield node.func.value
 
 
+def types(function: ast.FunctionDef) -> set[int]:
+    """ids of the nodes in annotations inside a function: nobody computes them."""
+    notes = [getattr(n, name, None) for n in ast.walk(function) for name in ("annotation", "returns")]
+    return {id(n) for note in notes if note for n in ast.walk(note)}
+
+
 def mutants(module: str) -> Iterator[Mutant]:
     """All mutants of a module's functions; one that reads like an earlier one of the same function is called #2."""
     source = Path(f"{inspect.getsourcefile(importlib.import_module(f'grpo.algorithm.{module}'))}").read_text()
@@ -83,9 +89,10 @@ def mutants(module: str) -> Iterator[Mutant]:
             if not isinstance(function, ast.FunctionDef) or function.name in WORDS:
                 continue
             label = f"{scope.name}.{function.name}" if isinstance(scope, ast.ClassDef) else function.name
+            skipped = types(function)
             for statement in function.body:
                 for node in ast.walk(statement):
-                    for new in variants(node):
+                    for new in variants(node) if id(node) not in skipped else ():
                         change = f"{ast.unparse(node)} -> {ast.unparse(new)}"
                         seen[label, change] += 1
                         again = f" #{seen[label, change]}" if seen[label, change] > 1 else ""
@@ -145,6 +152,17 @@ def alive(copied: ModuleType) -> Iterator[None]:
             setattr(owner, name, value)
 
 
+def cases(test: Callable[..., None]) -> list[Callable[[], None]]:
+    """A test, once for each of its parameters."""
+    calls: list[dict[str, Any]] = [{}]
+    for mark in getattr(test, "pytestmark", []):
+        names, values = mark.args
+        if isinstance(names, str):
+            names, values = [names], [[value] for value in values]
+        calls = [{**call, **dict(zip(names, value, strict=True))} for call in calls for value in values]
+    return [partial(test, **call) for call in calls]
+
+
 def checks() -> list[Callable[[], None]]:
     """The tests, cheapest and sharpest first."""
     from hypothesis import Phase, settings
@@ -153,25 +171,23 @@ def checks() -> list[Callable[[], None]]:
     settings.load_profile("mutation")
     import golden
     import test_composition
+    import test_edges
     import test_golden
     import test_invariance
     import test_properties
     import test_tables
     import torch
 
-    def vector(name: str) -> Callable[[], None]:
-        return partial(test_golden.test_float64, name)
+    def tests(module: ModuleType, spread: bool) -> list[Callable[[], None]]:
+        """All tests of a module, or those without parameters."""
+        found = [f for name, f in vars(module).items() if name.startswith("test_") and name not in SLOW]
+        return [call for f in found if spread or not hasattr(f, "pytestmark") for call in cases(f)]
 
-    def plain(module: ModuleType) -> list[Callable[[], None]]:
-        tests = [f for name, f in vars(module).items() if name.startswith("test_") and callable(f)]
-        free = [f for f in tests if not hasattr(f, "pytestmark")]
-        return [f for f in free if f.__name__ not in SLOW]
-
-    calls = [vector(name) for name in golden.LOSSES]
-    calls += [partial(test_tables.test_advantages, *case) for case in test_tables.ADVANTAGES if case[1] not in OTHERS]
-    calls += [partial(test_tables.test_overflowing_ratios, torch.float32)]
-    for module in (test_tables, test_properties, test_composition, test_invariance):
-        calls += plain(module)
+    calls: list[Callable[[], None]] = [partial(test_golden.test_float64, name) for name in golden.LOSSES]
+    for module in (test_edges, test_tables, test_properties):
+        calls += tests(module, spread=True)
+    for module in (test_composition, test_invariance):  # of their parameters, all algorithms, the chosen ones below
+        calls += tests(module, spread=False)
     for name in (
         "grpo",
         "chapter/tis",
@@ -188,13 +204,11 @@ def checks() -> list[Callable[[], None]]:
         calls += [partial(finite, name, case) for case in test_invariance.SCENARIOS]
         calls += [partial(test_invariance.test_what_is_not_sampled_changes_nothing, name)]
         calls += [partial(test_invariance.test_micro_batches_order_and_padding, name, torch.float64)]
-    calls += [partial(test_properties.test_on_policy_weights_are_advantages, n) for n in ("grpo", "dppo", "cispo")]
     calls += [partial(test_invariance.test_an_engine_without_logp_gets_no_weight, "tis")]
     calls += [partial(test_invariance.test_infinite_rewards_are_an_error, float("inf"))]
     return calls
 
 
-OTHERS = {"verl_group_of_one", "nan_as_zero"}
 SLOW = {"test_parts_are_imported_without_torch", "test_every_vector_is_reproduced", "test_group_size_table"}
 
 
@@ -236,19 +250,25 @@ def unnoticed(chosen: list[Mutant]) -> Iterator[str]:
             yield mutant.name
 
 
-def sample(count: int, seed: int, rooms: Sequence[str] = MODULES) -> list[Mutant]:
-    """A random choice of mutants; 0: all of them."""
-    every = [mutant for module in rooms for mutant in mutants(module)]
-    return random.Random(seed).sample(every, count) if count else every
+def sample(count: int, seed: int, only: Sequence[str] = ()) -> list[Mutant]:
+    """A random choice of mutants; 0: all of them. only: modules, or texts in a mutant's name."""
+    every = [
+        mutant
+        for mutant in (mutant for module in MODULES for mutant in mutants(module))
+        if not only or any(text == mutant.module or (text not in MODULES and text in mutant.name) for text in only)
+    ]
+    return random.Random(seed).sample(every, min(count, len(every))) if count else every
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sample", type=int, default=0, help="a random sample of this many mutants")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", choices=MODULES, action="append")
+    parser.add_argument("--only", action="append", default=[], help=f"text in a mutant's name, or {', '.join(MODULES)}")
     options = parser.parse_args()
-    chosen, count = sample(options.sample, options.seed, options.only or MODULES), 0
+    chosen, count = sample(options.sample, options.seed, options.only), 0
+    if not chosen:
+        parser.error(f"--only {' '.join(options.only)}: no mutant has this in its name")
     for name in unnoticed(chosen):
         count += 1
         print("not noticed:", name, flush=True)
