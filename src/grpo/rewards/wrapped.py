@@ -39,6 +39,11 @@ class Wrapped:
             raise ValueError(f"of returned {len(values)} scores for {count} completions")
         return [None if value is None else float(value) for value in values]
 
+    @property
+    def many_answers(self) -> bool:
+        """True where a question has many right answers, as the inner reward says."""
+        return bool(getattr(self.of, "many_answers", False))
+
     def answer(self, text: str) -> str | None:
         """The inner reward's reading of an answer; None where it has none."""
         read = getattr(self.of, "answer", None)
