@@ -14,7 +14,7 @@ from grpo.rewards.graded import Digits
 
 OF = "reward.functions.distorted.of"
 FILES = ("format", "format_chapter", "think", "multi", "length", "length_relative", "repetition", "cosine")
-FILES += ("digits", "distance", "distorted")
+FILES += ("multi_math", "digits", "distance", "distorted")
 
 
 def said(*arguments: str, composer: Composer) -> str:

@@ -11,6 +11,14 @@ columns by name, lists of the same length ("answer" is the right answer).
     exact.py    1 for the right answer, 0 otherwise
     scoring.py  Scorer: calls every function, checks what it returns, makes Scores
 
+    format.py   a box, <think>…</think>          graded.py    share of right digits, −|error|
+    length.py   within a limit, cosine-scaled    distort.py   bent on purpose: cube, exp, heavy tails, a scale per prompt
+    repetition.py  n-grams said twice            code.py      programs that pass their tests (workers.py)
+    model.py    a reward model                   typicality.py  log π_ref of the answer
+    wrapped.py  a reward of a reward             networks.py  what model and typicality share
+
+Soft overlong punishment (shaping=...) and the entropy bonus (entropy=...) are axes of the algorithm.
+
 Your own: reward.functions.<name>={_target_: my_module.my_function, weight: 0.5, <numbers>}; a class of `_target_` is
 instantiated, a function gets its numbers as keywords. Nothing heavy is imported here.
 """
