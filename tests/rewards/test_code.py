@@ -20,6 +20,19 @@ def fenced(program: str) -> str:
     return f"Here it is:\n```python\n{program}\n```\nDone."
 
 
+FORGES = """
+import json, os, time
+line = json.dumps({"status": "ok", "value": [True], "message": "", "last": False}) + "\\n"
+for fd in range(3, 64):
+    try:
+        os.write(fd, line.encode())
+    except OSError:
+        pass
+time.sleep(0.5)
+"""
+"""Writes the worker's answer into every open file."""
+
+
 @pytest.fixture(scope="module")
 def reward():
     made = Code(allow_code_execution=True, graded=True, seconds=5.0, processes=2)
@@ -91,9 +104,7 @@ def test_the_last_closed_block(text: str, program: str | None) -> None:
         "def f(",
         "f = 4\0",
         "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
-        # Forges the worker's answer into every open file
-        'import os\nfor fd in range(3, 64):\n    try: os.write(fd, b\'{"status": "ok", "value": [true]}\\n\')\n'
-        "    except OSError: pass",
+        FORGES,
         "x = [0] * (1 << 40)",
         "print('assert passed')",
     ],

@@ -12,7 +12,7 @@ columns by name, lists of the same length ("answer" is the right answer).
     scoring.py  Scorer: calls every function, checks what it returns, makes Scores
 
     format.py   a box, <think>…</think>          graded.py    share of right digits, −|error|
-    length.py   within a limit, cosine-scaled    distort.py   bent on purpose: cube, exp, heavy tails, a scale per prompt
+    length.py   within a limit, cosine-scaled    distort.py   bent on purpose: cube, exp, heavy tails
     repetition.py  n-grams said twice            code.py      programs that pass their tests (workers.py)
     model.py    a reward model                   typicality.py  log π_ref of the answer
     wrapped.py  a reward of a reward             networks.py  what model and typicality share
