@@ -125,13 +125,14 @@ class Totals:
 class Tokens:
     """What an objective sees of B completions, padded to T tokens.
 
-    logp          [B, T] log π, the only tensor that carries a gradient besides `entropy`
+    logp          [B, T] log π; only it, `entropy` and `kl_exact` carry a gradient
     logp_old      [B, T] log π_old;  logp_ref log π_ref;  logp_rollout log μ  (None = no part reads it)
     mask          [B, T] bool, True = counts (sampled, scored, not filtered). Padding may hold nan or ±1e30.
     advantages    [B] float
     groups        [B] int64
     rewards       [B] float64 total reward, for forms that pair or select
     entropy       [B, T] exact entropy of the policy's tempered next-token distribution
+    kl_exact      [B, T] KL(π‖π_ref) of the tempered next-token distributions, over the whole vocabulary (kl=exact)
     topk_*        [B, T, K] log-probs of the engine's top-K tokens under μ and π (DPPO)
     """
 
@@ -144,6 +145,7 @@ class Tokens:
     logp_rollout: Tensor | None = None
     rewards: Tensor | None = None
     entropy: Tensor | None = None
+    kl_exact: Tensor | None = None
     topk_rollout: Tensor | None = None
     topk_logp: Tensor | None = None
 

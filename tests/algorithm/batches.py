@@ -8,6 +8,7 @@ import torch
 from golden import composer, objective_of
 from torch import Tensor
 
+from grpo.algorithm.distance import Said
 from grpo.algorithm.objective import Objective
 from grpo.data import Loss, Scores, Tokens, Totals
 
@@ -28,6 +29,15 @@ class Batch:
     scores: Scores
     truncated: Tensor
     columns: dict[str, Tensor]
+
+    @property
+    def said(self) -> list[Said]:
+        """Completions of three kinds of tokens, the same for the same log-probs."""
+        pairs = [
+            zip(row, counts, strict=True) for row, counts in zip(self.logp.tolist(), self.sampled.tolist(), strict=True)
+        ]
+        rows = [[int(-x * 10) % 3 for x, counts in row if counts] for row in pairs]
+        return [Said("".join(map(str, row)), tuple(row)) for row in rows]
 
     def with_rewards(self, rewards: Tensor) -> Batch:
         table = rewards if rewards.dim() == 2 else rewards[:, None]
@@ -70,6 +80,7 @@ def random_batch(seed: int, sizes: tuple[int, ...] = (4, 3, 2, 1), functions: in
         others = (1 - sampled_logp.exp())[..., None] * (shares / shares.sum(-1, keepdim=True))[..., :3]
         columns[name] = others.log()
     columns["entropy"] = 0.1 + rand(rows, width)
+    columns["kl_exact"] = 0.1 * (columns["logp_ref"] - logp).square()  # its own draw would change every later number
     nan = float("nan")
     columns = {n: x.where(sampled if x.dim() == 2 else sampled[..., None], nan) for n, x in columns.items()}
     rewards = torch.randint(0, 3, (rows, functions), generator=generator).double() / 2
@@ -94,7 +105,7 @@ def prepare(objective: Objective, batch: Batch) -> Prepared:
         mask=mask,
         advantages=objective.advantages(batch.scores),
         groups=batch.scores.groups,
-        rewards=objective.pair_rewards(batch.scores.total, batch.scores.groups, rows),
+        rewards=objective.pair_rewards(batch.scores.total, batch.scores.groups, rows, batch.said),
         **batch.columns,
     )
     totals = objective.totals(mask, tokens.groups, BUDGET, rows, tokens.rewards)

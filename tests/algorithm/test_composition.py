@@ -128,7 +128,8 @@ def test_descriptions() -> None:
         "no overlong filter"
     )
     assert algorithm("dpo").describe() == (
-        "contrastive(β = 0.10, against ref, best_vs_worst) · no KL · no entropy bonus · no filter · no overlong filter"
+        "contrastive(β = 0.10, against ref, diverse by jaccard(2-grams)) · no KL · no entropy bonus · no filter · "
+        "no overlong filter"
     )
 
 

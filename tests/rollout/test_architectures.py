@@ -57,7 +57,7 @@ def test_log_mu_equals_log_pi(name: str) -> None:
     engine = TransformersEngine(model, eos_ids=(2,), pad_id=0, decode=str)
     rollouts = engine.generate(PROMPTS, 3, Sampling(temperature=0.9, max_tokens=10), seed=0, stream="x", step=0)
     prompts = [PROMPTS[r.group] for r in rollouts]
-    logp, _, _ = completion_logps(model, prompts, rollouts, temperature=0.9, pad_id=0)
+    logp, *_ = completion_logps(model, prompts, rollouts, temperature=0.9, pad_id=0)
     for row, rollout in enumerate(rollouts):
         expected = torch.tensor(rollout.logp_rollout, dtype=torch.float64)
         # Norms of some architectures compute in float32 whatever the weights are.

@@ -41,7 +41,7 @@ def test_log_mu_equals_the_trainers_log_pi(llama, temperature: float) -> None:
     # A full padded forward pass against the cached decode, both of softmax(logits / T).
     rollouts = sample(llama, temperature=temperature)
     prompts = [PROMPTS[r.group] for r in rollouts]
-    logp, entropy, _ = completion_logps(llama, prompts, rollouts, temperature=temperature, pad_id=0)
+    logp, entropy, *_ = completion_logps(llama, prompts, rollouts, temperature=temperature, pad_id=0)
     for row, rollout in enumerate(rollouts):
         length = len(rollout.token_ids)
         assert logp[row, :length].tolist() == pytest.approx(list(rollout.logp_rollout), abs=1e-10)
@@ -116,14 +116,14 @@ def test_pad_equal_to_eos_and_pad_sampled_in_the_middle(llama) -> None:
     # Pad is id 0 and no end: when the policy samples it, it counts like any token.
     rollouts = [r for r in sample(llama, n=32, eos=(2,)) if 0 in r.token_ids[:-1]]
     assert rollouts
-    logp, _, _ = completion_logps(llama, [PROMPTS[r.group] for r in rollouts], rollouts, temperature=1.0, pad_id=0)
+    logp, *_ = completion_logps(llama, [PROMPTS[r.group] for r in rollouts], rollouts, temperature=1.0, pad_id=0)
     for row, rollout in enumerate(rollouts):
         assert logp[row, : rollout.length].tolist() == pytest.approx(list(rollout.logp_rollout), abs=1e-10)
 
 
 def test_truncated_sampling_reports_its_own_distribution(llama) -> None:
     plain = sample(llama, n=4, top_k=2)
-    logp, _, _ = completion_logps(llama, [PROMPTS[r.group] for r in plain], plain, temperature=1.0, pad_id=0)
+    logp, *_ = completion_logps(llama, [PROMPTS[r.group] for r in plain], plain, temperature=1.0, pad_id=0)
     first = torch.tensor([r.logp_rollout[0] for r in plain])
     # Renormalised on two tokens: more likely than under the full softmax.
     assert bool((first > logp[:, 0]).all())
@@ -176,7 +176,7 @@ def test_top_tokens_of_mu_and_their_log_pi(llama) -> None:
                 assert rollout.logp_rollout[position] <= logps[-1]
     width = max(r.length for r in rollouts)
     prompts = [PROMPTS[r.group] for r in rollouts]
-    _, _, top = completion_logps(llama, prompts, rollouts, temperature=0.8, pad_id=0, topk_ids=ids[:, :width])
+    _, _, top, _ = completion_logps(llama, prompts, rollouts, temperature=0.8, pad_id=0, topk_ids=ids[:, :width])
     assert top is not None
     for row, rollout in enumerate(rollouts):
         expected = torch.tensor(rollout.topk_logp, dtype=torch.float64)

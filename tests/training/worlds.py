@@ -36,6 +36,9 @@ TOKENS = 8
 class Book:
     """Prompts of different lengths; refills come from elsewhere."""
 
+    def size(self, split: str) -> int:
+        return 12
+
     def train(self, step: int, n: int) -> list[Prompt]:
         return [self._prompt(f"s{step}p{i}", i + step) for i in range(n)]
 

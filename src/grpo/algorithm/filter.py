@@ -2,6 +2,7 @@
 
 `keep(scores)`  group id -> worth keeping; a filter that `resamples` is refilled until the step is full
 `rows(scores)`  [B] bool, completions that may enter the loss
+`solved_at`     pass rate from which a question is not asked again, or None
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grpo.algorithm.part import STRICT, moments, varies
+from grpo.algorithm.part import STRICT, moments, number, varies
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,6 +25,7 @@ class NoFilter:
     """Every group and every scored completion counts."""
 
     resamples = False
+    solved_at = None
 
     def keep(self, scores: Scores) -> dict[int, bool]:
         return dict.fromkeys(scores.groups.tolist(), True)
@@ -51,6 +53,8 @@ class MixedGroups:
     """rounds of sampling per step, the first included"""
     when_exhausted: Literal["train", "skip", "stop"] = "train"
     """after max_rounds without enough groups: train on those there are, skip the step, or stop the run"""
+    solved_at: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
+    """pass rate of a group from which its question is not asked again in this run; null asks every question"""
 
     def keep(self, scores: Scores) -> dict[int, bool]:
         values = scores.accuracy if self.by == "accuracy" else scores.total
@@ -63,7 +67,8 @@ class MixedGroups:
 
     def __repr__(self) -> str:
         rounds = f"≤ {self.max_rounds} round{'s' * (self.max_rounds > 1)}"
-        return f"mixed_groups(by {self.by}, {rounds}, then {self.when_exhausted})"
+        solved = "" if self.solved_at is None else f", solved at {number(self.solved_at)}"
+        return f"mixed_groups(by {self.by}, {rounds}, then {self.when_exhausted}{solved})"
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -75,6 +80,7 @@ class TopK:
     """
 
     resamples = False
+    solved_at = None
 
     k: Annotated[int, Field(ge=1)] = 2
     """completions kept per group; k ≥ group_size keeps every scored one"""

@@ -53,6 +53,11 @@ def assemble(
     )
 
 
+def estimates_kl(parts: Objective) -> bool:
+    """True if a KL penalty reads log π_ref of the sampled tokens; the exact one reads whole distributions."""
+    return parts.kl.coef > 0 and not parts.kl.exact
+
+
 def extras(parts: Objective) -> list[str]:
     """The parts that every form has, as text."""
     return [repr(part) for part in (parts.kl, parts.entropy, parts.filter, parts.overlong)]
@@ -86,7 +91,7 @@ class PolicyGradient:
     def reads(self, parts: Objective, field: str) -> bool:
         """True if a part reads this field of Tokens."""
         if field == "logp_ref":
-            return parts.kl.coef > 0 or parts.credit.needs_reference
+            return estimates_kl(parts) or parts.credit.needs_reference
         if field == "logp_old":
             return parts.ratio.anchor == "old"
         return parts.correction.needs_rollout_logp or parts.ratio.anchor == "rollout"
@@ -143,7 +148,7 @@ class Likelihood:
 
     def reads(self, parts: Objective, field: str) -> bool:
         """True if a part reads this field of Tokens."""
-        return field == "logp_ref" and parts.kl.coef > 0
+        return field == "logp_ref" and estimates_kl(parts)
 
     def every_row(self, parts: Objective) -> bool:
         """True: the likelihood does not look at A."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grpo.algorithm.form import assemble, extras
+from grpo.algorithm.distance import NgramJaccard, Said, diversity
+from grpo.algorithm.form import assemble, estimates_kl, extras
 from grpo.algorithm.part import STRICT, needed, number, sequence_sum
 
 if TYPE_CHECKING:
@@ -23,7 +25,9 @@ class Contrastive:
 
     Anchor ref: DPO, Rafailov et al., arXiv:2305.18290 eq. 7. Anchor old: the chapter's 2-GRPO, which for G > 2 leaves
     the pairs open. Log-ratios are summed, not averaged. Pairs are strictly ordered by reward; equal rewards make
-    none, and a step without a pair has loss 0. A group's completions must share a micro-batch; rewards are NaN for
+    none, and a step without a pair has loss 0. Pairing diverse is DivPO's, Lanchantin et al., arXiv:2501.18101, with
+    the group's mean reward as its threshold: of the completions above it the one least like its group, against the one
+    most like it of those below. A group's completions must share a micro-batch; rewards are NaN for
     those not in the loss. Advantage, credit, ratio, surrogate and correction are not read. logp [B, T], rewards [B]
     -> scalar
     """
@@ -32,10 +36,17 @@ class Contrastive:
     """β, steepness: at h = 0 each token of a pair gets the gradient ∓β/2"""
     anchor: Literal["old", "ref"] = "ref"
     """what log π is compared with: the policy before this step's updates, or the reference"""
-    pairing: Literal["all", "best_vs_worst"] = "best_vs_worst"
-    """all ordered pairs of a group, or the first of its best against the first of its worst"""
+    pairing: Literal["all", "best_vs_worst", "diverse"] = "best_vs_worst"
+    """all ordered pairs of a group, the first of its best against the first of its worst, or DivPO's"""
+    distance: Any = NgramJaccard()
+    """how unlike two completions are (pairing=diverse)"""
 
     needs_rewards = True
+
+    @property
+    def needs_completions(self) -> bool:
+        """True if the pairs depend on what the completions say."""
+        return self.pairing == "diverse"
 
     def __call__(self, parts: Objective, tokens: Tokens, totals: Totals) -> Loss:
         """Loss of a micro-batch. tokens: sanitised, 0 where the mask is False."""
@@ -50,7 +61,10 @@ class Contrastive:
         return assemble(parts, tokens, totals, policy, weight[:, None] * tokens.logp, {})
 
     def pairs(self, rewards: Tensor, groups: Tensor) -> Tensor:
-        """Row numbers (better, worse) of each pair, [P, 2]; NaN rewards are in none."""
+        """Row numbers (better, worse) of each pair, [P, 2]; NaN rewards are in none.
+
+        Of a diverse pair's group only its two are left by `selected`, and they are its best and its worst.
+        """
         index = groups.new_ones(groups.shape).cumsum(0)
         together = groups[:, None] == groups
         higher = together & (rewards[:, None] > rewards)
@@ -60,20 +74,40 @@ class Contrastive:
         best, worst = ~(higher.any(dim=0) | twin.any(dim=1)), ~(higher.any(dim=1) | twin.any(dim=1))
         return (higher & best[:, None] & worst).nonzero()
 
-    def selected(self, rewards: Tensor, groups: Tensor) -> Tensor:
+    def selected(self, rewards: Tensor, groups: Tensor, said: Sequence[Said] | None = None) -> Tensor:
         """Rewards of the completions that are in a pair, NaN for the others, [B].
 
         Ties are broken by row, so choose once, over the whole step: micro-batches sort their rows anew.
         """
         chosen = groups.new_zeros(groups.shape).bool()
-        chosen[self.pairs(rewards, groups).flatten()] = True
+        if self.needs_completions:
+            if said is None:
+                raise ValueError("form.pairing=diverse compares completions, which the caller did not hand over")
+            chosen[self._diverse(rewards.tolist(), groups.tolist(), said)] = True
+        else:
+            chosen[self.pairs(rewards, groups).flatten()] = True
         return rewards.where(chosen, float("nan"))
+
+    def _diverse(self, rewards: list[float], groups: list[int], said: Sequence[Said]) -> list[int]:
+        """Rows of the pairs: above the group's mean reward the most diverse, below it the least; ties by row."""
+        members: dict[int, list[int]] = {}
+        for row, (reward, group) in enumerate(zip(rewards, groups, strict=True)):
+            if reward == reward:  # not nan: the completion is in the loss
+                members.setdefault(group, []).append(row)
+        chosen: list[int] = []
+        for rows in members.values():
+            mean = sum(rewards[i] for i in rows) / len(rows)
+            unlike = dict(zip(rows, diversity([said[i] for i in rows], self.distance), strict=True))
+            better, worse = [i for i in rows if rewards[i] > mean], [i for i in rows if rewards[i] < mean]
+            if better and worse:  # equal rewards may lie on one side of a rounded mean
+                chosen += [max(better, key=unlike.__getitem__), min(worse, key=unlike.__getitem__)]
+        return chosen
 
     def reads(self, parts: Objective, field: str) -> bool:
         """True if a part reads this field of Tokens."""
         if field == "logp_old":
             return self.anchor == "old"
-        return field == "logp_ref" and (self.anchor == "ref" or parts.kl.coef > 0)
+        return field == "logp_ref" and (self.anchor == "ref" or estimates_kl(parts))
 
     def every_row(self, parts: Objective) -> bool:
         """True: pairs do not look at A."""
@@ -93,4 +127,5 @@ class Contrastive:
         return []
 
     def __repr__(self) -> str:
-        return f"contrastive(β = {number(self.beta)}, against {self.anchor}, {self.pairing})"
+        pairing = f"{self.pairing} by {self.distance!r}" if self.needs_completions else self.pairing
+        return f"contrastive(β = {number(self.beta)}, against {self.anchor}, {pairing})"

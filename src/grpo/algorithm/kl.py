@@ -1,8 +1,9 @@
-"""KL penalties against the reference policy: an estimate per token, [B, T], with gradient
+"""KL penalties against the reference policy: per token, [B, T], with gradient; estimates k1, k2, k3, or exact
 
 d = log π_ref − log π. Under samples of π, E[k1] = E[k3] = KL(π‖π_ref); k2 is biased. In the loss their *gradients*
 differ, in expectation and on-policy: k1's is zero, k2's the reverse KL's, k3's the forward KL's. In the reward they
-are detached, and k1 is the one whose policy gradient is the reverse KL's.
+are detached, and k1 is the one whose policy gradient is the reverse KL's. The exact one sums over the vocabulary: no
+estimate, the reverse KL's gradient at every token, at the price of the reference's logits in every update.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class NoKL:
 
     coef = 0.0
     place = "loss"
+    exact = False
 
     def __call__(self, tokens: Tokens) -> Tensor:
         return tokens.logp.new_zeros(tokens.logp.shape)
@@ -48,6 +50,8 @@ class K1:
     In the loss its gradient ∇log π has mean zero under π: noise, no penalty. Put it in the reward.
     Schulman, "Approximating KL divergence" (2020). logp, logp_ref [B, T] -> [B, T]
     """
+
+    exact = False
 
     coef: Annotated[float, Field(ge=0.0)] = 0.04
     """β, per token; 0 loads no reference model"""
@@ -68,6 +72,8 @@ class K2:
     Schulman (2020). logp, logp_ref [B, T] -> [B, T]
     """
 
+    exact = False
+
     coef: Annotated[float, Field(ge=0.0)] = 0.04
     """β, per token; 0 loads no reference model"""
     place: Place = "loss"
@@ -87,6 +93,8 @@ class K3:
     GRPO, arXiv:2402.03300 eq. 4. logp, logp_ref [B, T] -> [B, T]
     """
 
+    exact = False
+
     coef: Annotated[float, Field(ge=0.0)] = 0.04
     """β, per token (GRPO 0.04, DeepSeek-R1 0.001); 0 loads no reference model"""
     place: Place = "loss"
@@ -98,3 +106,26 @@ class K3:
 
     def __repr__(self) -> str:
         return f"{number(self.coef)}·k3 in the {self.place}"
+
+
+@dataclass(frozen=True, config=STRICT)
+class ExactKL:
+    """KL(π‖π_ref) = Σ_v π(v)·(log π(v) − log π_ref(v)) of the next token, over the whole vocabulary
+
+    Along the sampled completion: its mean over the tokens is the sequence's KL per token in expectation (chain rule).
+    In the loss it lowers each position's own KL and does not see how a token changes later positions; k1 in the reward
+    does. kl_exact [B, T] -> [B, T]
+    """
+
+    exact = True
+
+    coef: Annotated[float, Field(ge=0.0)] = 0.04
+    """β, per token; 0 loads no reference model"""
+    place: Place = "loss"
+    """loss: β·KL per token beside J; reward: −β·Σ_t KL, detached, before the advantages"""
+
+    def __call__(self, tokens: Tokens) -> Tensor:
+        return needed(tokens.kl_exact, "kl_exact", "kl=exact")
+
+    def __repr__(self) -> str:
+        return f"{number(self.coef)}·exact KL in the {self.place}"

@@ -17,8 +17,11 @@ from grpo.algorithm.part import sequence_mean, sequence_sum
 from grpo.data import Tokens, Totals
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torch import Tensor
 
+    from grpo.algorithm.distance import Said
     from grpo.data import Loss, Scores
 
 
@@ -32,8 +35,8 @@ class PairTotals(Totals):
 def sanitised(tokens: Tokens) -> Tokens:
     """Tokens in float32 or better, with 0 wherever the mask is False.
 
-    Done once, on the inputs: where() on outputs alone lets nan·0 = nan into the gradient. Only logp and entropy keep
-    theirs. Without logp_old this is the first update of a step: log π_old = log π.detach(), ρ exactly 1.
+    Done once, on the inputs: where() on outputs alone lets nan·0 = nan into the gradient. Only logp, entropy and
+    kl_exact keep theirs. Without logp_old this is the first update of a step: log π_old = log π.detach(), ρ exactly 1.
     """
     mask = tokens.mask.bool()
 
@@ -53,7 +56,8 @@ def sanitised(tokens: Tokens) -> Tokens:
     if constants["logp_old"] is None:
         constants["logp_old"] = logp.detach()
     advantages = tokens.advantages.detach().to(logp.dtype)
-    return tokens.replace(logp=logp, mask=mask, advantages=advantages, entropy=clean(tokens.entropy), **constants)
+    carrying = {"entropy": clean(tokens.entropy), "kl_exact": clean(tokens.kl_exact)}
+    return tokens.replace(logp=logp, mask=mask, advantages=advantages, **carrying, **constants)
 
 
 @dataclass(frozen=True)
@@ -120,10 +124,13 @@ class Objective:
             max_completion_tokens=max_completion_tokens,
         )
 
-    def pair_rewards(self, rewards: Tensor, groups: Tensor, rows: Tensor) -> Tensor:
-        """Tokens.rewards of a whole step, [B]: NaN for completions out of the loss, or in none of the form's pairs."""
+    def pair_rewards(self, rewards: Tensor, groups: Tensor, rows: Tensor, said: Sequence[Said] | None = None) -> Tensor:
+        """Tokens.rewards of a whole step, [B]: NaN for completions out of the loss, or in none of the form's pairs.
+
+        said [B]: the completions, for pairs that depend on what they say.
+        """
         inside = rewards.where(rows, float("nan"))
-        return self.form.selected(inside, groups) if self.form.needs_rewards else inside
+        return self.form.selected(inside, groups, said) if self.form.needs_rewards else inside
 
     def reward_bonus(self, tokens: Tokens) -> Tensor | None:
         """What KL and entropy add to each reward before the advantages, detached [B]; None if neither is placed there.
@@ -149,8 +156,23 @@ class Objective:
 
     @property
     def needs_reference(self) -> bool:
-        """True if any part reads log π_ref."""
+        """True if any part compares with the reference policy."""
+        return self.needs_logp_ref or self.needs_exact_kl
+
+    @property
+    def needs_logp_ref(self) -> bool:
+        """True if any part reads log π_ref of the sampled tokens."""
         return self.form.reads(self, "logp_ref")
+
+    @property
+    def needs_exact_kl(self) -> bool:
+        """True if Tokens.kl_exact is read: the forward pass then needs the reference beside the policy."""
+        return self.kl.exact and self.kl.coef > 0
+
+    @property
+    def trains_exact_kl(self) -> bool:
+        """True if kl_exact has a gradient in the loss."""
+        return self.needs_exact_kl and self.kl.place == "loss"
 
     @property
     def needs_old(self) -> bool:
@@ -176,6 +198,11 @@ class Objective:
     def needs_rewards(self) -> bool:
         """True if the form reads Tokens.rewards, and a group's completions must share a micro-batch."""
         return self.form.needs_rewards
+
+    @property
+    def needs_completions(self) -> bool:
+        """True if `pair_rewards` must be told what the completions say."""
+        return self.form.needs_rewards and self.form.needs_completions
 
     @property
     def needs_whole_update(self) -> bool:

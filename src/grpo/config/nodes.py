@@ -136,6 +136,8 @@ class ModelConfig(Node):
     """Attention kernel of transformers."""
     gradient_checkpointing: Annotated[Literal["auto"] | bool, BeforeValidator(_auto_or_flag)] = "auto"
     """Recompute activations in the backward pass: less memory, more time; auto: on for large models on gpu."""
+    fp32_head: Flag = False
+    """Compute logits in float32 under a bfloat16 network, in trainer and engine alike; no effect in float32."""
     lr: Positive = 1e-6
     """Learning rate that suits this model, > 0; optimizer.lr follows it."""
     chat_template: str | None = None

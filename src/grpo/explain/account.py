@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from grpo.algorithm.distance import Said
 from grpo.algorithm.kl import NoKL
 from grpo.algorithm.objective import sanitised
 from grpo.data import Scores, Tokens
@@ -46,6 +47,7 @@ class Account:
     policy_weight: Tensor
     gradient: Tensor
     entropy_gradient: Tensor | None
+    kl_gradient: Tensor | None
     reasons: list[list[str]]
     terms: dict[str, float]
     loss: float
@@ -73,7 +75,7 @@ def account(objective: Objective, numbers: Numbers, max_completion_tokens: int, 
     tokens = bare.replace(
         mask=mask,
         advantages=objective.advantages(scores),
-        rewards=objective.pair_rewards(scores.total, scores.groups, rows),
+        rewards=objective.pair_rewards(scores.total, scores.groups, rows, _said(numbers)),
     )
     totals = objective.totals(mask, scores.groups, max_completion_tokens, rows, tokens.rewards)
     made = differentiate(objective, tokens, totals)
@@ -96,6 +98,7 @@ def account(objective: Objective, numbers: Numbers, max_completion_tokens: int, 
         policy_weight=policy,
         gradient=made.logp_gradient,
         entropy_gradient=made.entropy_gradient,
+        kl_gradient=made.kl_gradient,
         reasons=[
             [token_reason(i, t, sampled, mask, credit, policy, made.weight, seen) for t in range(mask.shape[1])]
             for i in range(mask.shape[0])
@@ -117,11 +120,13 @@ def _demand(objective: Objective, numbers: Numbers, name: str) -> None:
         if field not in numbers.columns and field not in numbers.vocabulary:
             missing.append(Mistake(field, f"is read by {name} ({by}) and missing in {numbers.name}; add it, or {cure}"))
 
-    if objective.needs_reference:
+    if objective.needs_exact_kl:
+        need("kl_exact", repr(objective.kl), "choose kl=k3")
+    if objective.needs_logp_ref:
         part, cure = objective.credit, "choose credit=uniform"
         if objective.needs_rewards:
             part, cure = objective.form, "say form.anchor=old"
-        if objective.kl.coef:
+        if objective.kl.coef and not objective.kl.exact:
             part, cure = objective.kl, "choose kl=none"
         need("logp_ref", repr(part), cure)
     if objective.needs_rollout_logp:
@@ -130,10 +135,23 @@ def _demand(objective: Objective, numbers: Numbers, name: str) -> None:
         need("logp_rollout", repr(part), f"say {cure}")
     if objective.entropy.coef > 0:
         need("entropy", repr(objective.entropy), "choose entropy=none")
+    if objective.needs_completions and not any(map(any, numbers.tokens)):
+        need("tokens", repr(objective.form), "choose form=contrastive")
     if objective.top_k:
         need("vocab_old", repr(objective.surrogate), "choose surrogate=divergence_mask")
     if missing:
         raise ConfigError(missing)
+
+
+def _said(numbers: Numbers) -> list[Said]:
+    """What the completions say; where only the tokens' texts are given, equal texts are equal tokens."""
+    numbered = {text: i for i, text in enumerate(dict.fromkeys(t for row in numbers.tokens for t in row))}
+    said = []
+    for i, counts in enumerate(numbers.mask):
+        texts = [t for t, c in zip(numbers.tokens[i], counts, strict=True) if c]
+        given = numbers.vocabulary.get("token_ids", [[numbered[t] for t in row] for row in numbers.tokens])[i]
+        said.append(Said("".join(texts), tuple(t for t, c in zip(given, counts, strict=True) if c)))
+    return said
 
 
 def _scores(objective: Objective, numbers: Numbers, sampled: Tensor, truncated: Tensor, budget: int) -> Scores:

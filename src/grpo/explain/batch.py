@@ -6,7 +6,7 @@
     rewards       [B], null = no reward applies; or rewards_per_func [B][R] with reward_weights [R]
     group_ids     [B] prompts; without it all completions answer one prompt
     truncated     [B] true = cut by the length limit;   accuracy [B] 1 = right, without it the (first) reward
-    entropy       [B][T];   vocab_old, vocab_new [B][T][V] and token_ids [B][T] for DPPO's top-k forms
+    entropy, kl_exact [B][T];   vocab_old, vocab_new [B][T][V] and token_ids [B][T] for DPPO's top-k forms
     tokens        [B][T] their text, to be shown;   prompt, note: for the reader
 
 Rows may have different lengths, or be padded where the mask is 0.
@@ -27,6 +27,7 @@ LOGPS = ("logp", "logp_old", "logp_ref", "logp_rollout")
 SHIPPED = Path(__file__).parent / "batches"
 FIELDS = (
     *LOGPS, "mask", "rewards", "rewards_per_func", "reward_weights", "group_ids", "truncated", "accuracy", "entropy",
+    "kl_exact",
     "vocab_old", "vocab_new", "token_ids", "tokens", "prompt", "note",
 )  # fmt: skip
 
@@ -37,7 +38,7 @@ class Numbers:
 
     name: str
     columns: dict[str, list[list[float]]]
-    """logp, logp_old, logp_ref, logp_rollout, entropy: those that were given, [B][T]."""
+    """logp, logp_old, logp_ref, logp_rollout, entropy, kl_exact: those that were given, [B][T]."""
     mask: list[list[bool]]
     rewards: list[list[float]]
     weights: list[float]
@@ -115,7 +116,7 @@ class _Reader:
             self.say("logp", f"is a list of lists, one per completion; entry {self.lengths.index(-1) + 1} is none")
             return None
         mask = self._mask()
-        names = [n for n in (*LOGPS, "entropy") if self.data.get(n) is not None]
+        names = [n for n in (*LOGPS, "entropy", "kl_exact") if self.data.get(n) is not None]
         columns = {n: self._numbers(n, mask) for n in names}
         rewards, weights, notes = self._rewards()
         tokens = self._table("tokens", str, "text") if self.data.get("tokens") is not None else None

@@ -48,9 +48,10 @@ def proportion(first: Tensor, second: Tensor) -> float | None:
 
 
 def flat(made: Account) -> Tensor:
-    """All that the loss hands to the network: ∂loss/∂log π, and ∂loss/∂H where an entropy bonus trains."""
-    entropy = torch.zeros_like(made.gradient) if made.entropy_gradient is None else made.entropy_gradient
-    return torch.cat([made.gradient.flatten(), entropy.flatten()])
+    """All that the loss hands to the network: ∂loss/∂log π, and ∂loss/∂H and ∂loss/∂KL where these are trained."""
+    others = (made.entropy_gradient, made.kl_gradient)
+    given = [torch.zeros_like(made.gradient) if gradient is None else gradient for gradient in others]
+    return torch.cat([part.flatten() for part in (made.gradient, *given)])
 
 
 def compare(first: Account, second: Account) -> Comparison:

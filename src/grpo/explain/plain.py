@@ -79,6 +79,7 @@ def _plain(one: Explained) -> dict[str, Any]:
         "reasons": made.reasons,
         "gradient": _listed(made.gradient),
         "entropy_gradient": _listed(made.entropy_gradient),
+        "kl_gradient": _listed(made.kl_gradient),
         "terms": made.terms,
         "loss": made.loss,
     }

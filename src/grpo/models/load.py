@@ -17,6 +17,7 @@ from transformers.utils import logging as transformers_logging
 
 from grpo.errors import UserError
 from grpo.models.folders import locate
+from grpo.models.head import compute_in_fp32
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -123,6 +124,8 @@ def _load_model(config: ModelConfig, device: torch.device) -> PreTrainedModel:
             source, dtype=pick_dtype(config.dtype), attn_implementation=attention
         )
     _remove_dropout(model)
+    if config.fp32_head:
+        compute_in_fp32(model)
     return model.to(device).eval()
 
 

@@ -23,6 +23,7 @@ class Experience:
     prompts, rollouts, scores: the completions that the update sees, groups whole, in order
     sampled, sampled_scores: everything that was generated, discarded groups included
     log: what the reward functions said beside their scores
+    solved: questions so far that are not asked again; None where all are
     """
 
     prompts: list[Prompt]
@@ -33,6 +34,7 @@ class Experience:
     rounds: int = 1
     exhausted: bool = False
     log: RewardLog = field(default_factory=RewardLog)
+    solved: int | None = None
 
     @property
     def generated_tokens(self) -> int:
@@ -55,6 +57,39 @@ def concatenate(parts: Sequence[Scores]) -> Scores:
     )
 
 
+SPARE = 1000  # rounds of prompts that take the places of solved ones
+
+
+class Solved:
+    """Questions that the policy has solved, by id: their last group had a pass rate of `at` or more.
+
+    A checkpoint carries them. at None: none is ever solved.
+    """
+
+    def __init__(self, at: float | None) -> None:
+        self.at = at
+        self.ids: set[str] = set()
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.ids)
+
+    def open(self, prompts: Sequence[Prompt]) -> list[Prompt]:
+        """Those that are not solved."""
+        return [prompt for prompt in prompts if prompt.id not in self.ids]
+
+    def note(self, rollouts: Sequence[Rollout], scores: Scores) -> None:
+        """Judge the groups just sampled; completions of unknown accuracy say nothing."""
+        if self.at is None:
+            return
+        judged: dict[str, list[float]] = {}
+        for rollout, right in zip(rollouts, scores.accuracy.tolist(), strict=True):
+            if right == right:
+                judged.setdefault(rollout.prompt_id, []).append(right)
+        self.ids |= {id_ for id_, values in judged.items() if sum(values) / len(values) >= self.at - 1e-9}
+
+
 class Collector:
     """Samples and scores the completions of a step."""
 
@@ -75,6 +110,7 @@ class Collector:
         self.sampling, self.seed = sampling, seed
         self.prompts_per_step, self.group_size = prompts_per_step, group_size
         self.on_rollouts = on_rollouts
+        self.solved = Solved(objective.filter.solved_at)
 
     def sample(self, prompts: Sequence[Prompt], *, step: int, stream: str, first_group: int = 0) -> list[Rollout]:
         """`group_size` completions of each prompt; groups are numbered from `first_group`."""
@@ -82,6 +118,18 @@ class Collector:
             prompts, self.group_size, self.sampling, seed=self.seed, stream=stream, step=step
         )
         return [replace(r, group=r.group + first_group) for r in rollouts]
+
+    def ask(self, step: int, round_: int, n: int) -> list[Prompt]:
+        """The step's prompts; a solved one gives its place to one of another permutation that is not."""
+        asked = self.book.train(step, n) if round_ == 0 else self.book.refill(step, round_, n)
+        open_ = self.solved.open(asked)
+        if len(open_) == n:
+            return asked
+        size = self.book.size("train")
+        others = self.solved.open(self.book.refill(step, SPARE + round_, min(size, n + self.solved.count)))
+        taken = {prompt.id for prompt in open_}
+        open_ += [prompt for prompt in others if prompt.id not in taken][: n - len(open_)]
+        return open_ or asked  # all are solved: the run goes on with what it has
 
     def collect(self, step: int, timer: Timer) -> Experience:
         """The completions of a step; a filter refills dropped groups, in rounds, until all places are taken."""
@@ -95,7 +143,7 @@ class Collector:
         log = RewardLog()
         while len(kept) < wanted and rounds < allowed:
             missing = wanted - len(kept)
-            asked = self.book.train(step, wanted) if rounds == 0 else self.book.refill(step, rounds, missing)
+            asked = self.ask(step, rounds, missing)
             with timer("rollout"):
                 new = self.sample(asked, step=step, stream=f"train/{rounds}", first_group=len(prompts))
             if self.on_rollouts is not None:
@@ -104,14 +152,16 @@ class Collector:
                 scores = score(
                     self.scorer, self.objective.shaping, asked, new, self.sampling.max_tokens, step=step, log=log
                 )
+            self.solved.note(new, scores)
             kept += sorted(group for group, worth in rule.keep(scores).items() if worth)
             prompts += asked
             rollouts += new
             parts.append(scores)
             rounds += 1
-        full = not rule.resamples or len(kept) >= wanted
+        refills = rule.resamples and (allowed > 1 or rule.when_exhausted != "train")
+        full = not refills or len(kept) >= wanted
         experience = self._experience(step, prompts, rollouts, concatenate(parts), kept[:wanted], rounds, full)
-        return replace(experience, log=log)
+        return replace(experience, log=log, solved=None if self.solved.at is None else self.solved.count)
 
     def _experience(
         self,

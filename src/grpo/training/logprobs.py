@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from grpo.data import Prompt, Rollout
 from grpo.rollout.sampling import tempered
+
+
+class Scored(NamedTuple):
+    """What one forward pass says about recorded completions; exactly 0 after a completion's end."""
+
+    logp: Tensor  # [B, T] log π(o_t | q, o_<t)
+    entropy: Tensor  # [B, T] H of softmax(logits / T)
+    topk: Tensor | None = None  # [B, T, K] log π of other tokens, without gradient
+    kl: Tensor | None = None  # [B, T] KL(π‖π_ref) over the vocabulary
 
 
 def padded_inputs(prompts: Sequence[Prompt], rollouts: Sequence[Rollout], pad_id: int) -> tuple[Tensor, Tensor, int]:
@@ -40,10 +49,11 @@ def completion_logps(
     autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
     tokens_per_chunk: int = 4096,
     topk_ids: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """log π(o_t | q, o_<t) and entropy H_t of softmax(logits / T), both [B, T]; exactly 0 after a completion's end.
+    reference: Any | None = None,
+) -> Scored:
+    """log π(o_t | q, o_<t) and entropy H_t of softmax(logits / T) at the tokens of recorded completions.
 
-    With topk_ids [B, T, K] also log π of those tokens [B, T, K], without gradient.
+    With topk_ids [B, T, K] also log π of those tokens; with a reference model also the exact KL(π‖π_ref).
 
     Logits are asked for at completion positions only, and log-probs are taken `tokens_per_chunk` tokens at a time.
     The entropy carries a gradient only where an entropy bonus trains it.
@@ -51,18 +61,23 @@ def completion_logps(
     ids, attention, right = padded_inputs(prompts, rollouts, pad_id)
     device = model.device
     ids, attention = ids.to(device), attention.to(device)
-    with autocast():
-        logits = model(
-            input_ids=ids,
-            attention_mask=attention,
-            position_ids=(attention.cumsum(dim=1) - 1).clamp(min=0),
-            use_cache=False,
-            logits_to_keep=right + 1,
-        ).logits[:, :-1]
     valid = attention[:, -right:].bool()
-    targets, flat = ids[:, -right:][valid], logits[valid]
+
+    def logits_of(which: Any) -> Tensor:
+        with autocast():
+            return which(
+                input_ids=ids,
+                attention_mask=attention,
+                position_ids=(attention.cumsum(dim=1) - 1).clamp(min=0),
+                use_cache=False,
+                logits_to_keep=right + 1,
+            ).logits[:, :-1][valid]
+
+    targets, flat = ids[:, -right:][valid], logits_of(model)
+    with torch.no_grad():
+        other = None if reference is None else logits_of(reference).split(tokens_per_chunk)
     asked = None if topk_ids is None else topk_ids.to(device)[valid].split(tokens_per_chunk)
-    logps, entropies, tops = [], [], []
+    logps, entropies, tops, kls = [], [], [], []
     for i, (piece, target) in enumerate(
         zip(flat.split(tokens_per_chunk), targets.split(tokens_per_chunk), strict=True)
     ):
@@ -73,9 +88,17 @@ def completion_logps(
         with torch.set_grad_enabled(entropy_gradient and torch.is_grad_enabled()):
             bounded = logp.clamp(min=-1e4)  # a masked vocabulary entry is -inf, and 0 * -inf is nan
             entropies.append(-(bounded.exp() * bounded).sum(dim=-1))
+        if other is not None:
+            gap = logp.clamp(min=-1e4) - tempered(other[i], temperature).clamp(min=-1e4)
+            kls.append((logp.exp() * gap).sum(dim=-1))
     blank = logps[0].new_zeros(valid.shape)
     top = None
     if topk_ids is not None:
         top = blank.detach().unsqueeze(-1).expand(*blank.shape, topk_ids.shape[-1]).clone()
         top[valid] = torch.cat(tops)
-    return blank.masked_scatter(valid, torch.cat(logps)), blank.masked_scatter(valid, torch.cat(entropies)), top
+    return Scored(
+        blank.masked_scatter(valid, torch.cat(logps)),
+        blank.masked_scatter(valid, torch.cat(entropies)),
+        top,
+        blank.masked_scatter(valid, torch.cat(kls)) if kls else None,
+    )

@@ -12,6 +12,7 @@ import lightning
 import torch
 from torch import Tensor
 
+from grpo.algorithm.distance import Said
 from grpo.data import Tokens
 from grpo.models.load import training_mode
 from grpo.recording.meters import Meters, Timer, peak_memory, speeds
@@ -27,7 +28,7 @@ from grpo.training.batch import (
     with_column,
 )
 from grpo.training.collect import Collector, Experience
-from grpo.training.logprobs import completion_logps
+from grpo.training.logprobs import Scored, completion_logps
 from grpo.training.report import measure_rewards, measure_samples, measure_training_groups, sample_rows
 from grpo.training.update import UpdateResult, mismatch
 from grpo.training.updater import Updater
@@ -144,7 +145,8 @@ class GRPOModule(lightning.LightningModule):
             scores, batch = with_column(scores, bonus), replace(batch, logp_ref=ref)
             experience.scores = scores
         advantages = self.objective.advantages(scores)
-        rewards = self.objective.pair_rewards(scores.total, scores.groups, in_loss)
+        said = [Said(r.text, r.token_ids) for r in rollouts]
+        rewards = self.objective.pair_rewards(scores.total, scores.groups, in_loss, said)
         carries = torch.ones_like(truncated) if self.objective.needs_every_row else advantages != 0
         return replace(batch, advantages=advantages, rewards=rewards, active=batch.active & carries)
 
@@ -152,16 +154,17 @@ class GRPOModule(lightning.LightningModule):
         """What KL or entropy placed in the reward adds to each completion, [B], detached; and log π_ref, if read."""
         rows = batch.active.nonzero().squeeze(-1)
         with self.timer("reward"):
-            logp, entropy = self.logps(self.policy, batch, rows)
-            ref = self.logps(self._reference[0], batch, rows)[0] if self.objective.needs_reference else None
+            scored = self.logps(self.policy, batch, rows)
+            ref = self.logps(self._reference[0], batch, rows).logp if self.objective.needs_logp_ref else None
         bonus = self.objective.reward_bonus(
             Tokens(
-                logp=logp,
+                logp=scored.logp,
                 mask=batch.mask,
                 advantages=batch.advantages,
                 groups=batch.groups,
                 logp_ref=ref,
-                entropy=entropy,
+                entropy=scored.entropy,
+                kl_exact=scored.kl,
             )
         )
         self.meters.add_mean("rewards/bonus/mean", float(bonus.sum()), len(batch))
@@ -178,25 +181,27 @@ class GRPOModule(lightning.LightningModule):
                 first = set(self.minibatches(batch, 0, 0)[0].tolist())
                 later = [i for i in batch.active.nonzero().squeeze(-1).tolist() if i not in first]
                 rows = torch.tensor(later, dtype=torch.long)
-                old, _ = self.logps(self.policy, batch, rows)
+                old = self.logps(self.policy, batch, rows).logp
                 mismatch(self.meters, old[rows], batch.logp_rollout[rows], batch.mask[rows])
-            if self.objective.needs_reference and ref is None and len(batch):
-                ref, _ = self.logps(self._reference[0], batch, batch.active.nonzero().squeeze(-1))
+            if self.objective.needs_logp_ref and ref is None and len(batch):
+                ref = self.logps(self._reference[0], batch, batch.active.nonzero().squeeze(-1)).logp
         return batch.with_logps(old=old, ref=ref)
 
     @torch.no_grad()
-    def logps(self, model: Any, batch: Batch, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """log-probs and entropies [B, T] of some rows under a model, without gradient; 0 elsewhere."""
-        logps = torch.zeros(batch.mask.shape, dtype=torch.float64)
-        entropies = torch.zeros_like(logps)
+    def logps(self, model: Any, batch: Batch, rows: Tensor) -> Scored:
+        """log-probs, entropies and exact KL [B, T] of some rows under a model, without gradient; 0 elsewhere."""
+        logps, entropies, kls = (torch.zeros(batch.mask.shape, dtype=torch.float64) for _ in range(3))
+        exact = False
         for part in microbatches(batch, self.config.tokens_per_microbatch, rows):
-            logp, entropy, _ = self.forward(model, batch.select(part))
-            logps[part, : logp.shape[1]] = logp.double().cpu()
-            entropies[part, : logp.shape[1]] = entropy.double().cpu()
-        return logps, entropies
+            scored = self.forward(model, batch.select(part))
+            for whole, values in ((logps, scored.logp), (entropies, scored.entropy), (kls, scored.kl)):
+                if values is not None:
+                    whole[part, : values.shape[1]] = values.double().cpu()
+            exact = scored.kl is not None
+        return Scored(logps, entropies, kl=kls if exact else None)
 
-    def forward(self, model: Any, micro: Batch) -> tuple[Tensor, Tensor, Tensor | None]:
-        """log-probs and entropies [B, T] of a micro-batch under a model, and log-probs of the engine's top tokens."""
+    def forward(self, model: Any, micro: Batch) -> Scored:
+        """A micro-batch under a model; of the policy also what single parts read: top tokens, exact KL."""
         top = topk_of(micro.rollouts, max(len(r.token_ids) for r in micro.rollouts)) if self.objective.top_k else None
         with training_mode(model):
             return completion_logps(
@@ -208,6 +213,7 @@ class GRPOModule(lightning.LightningModule):
                 entropy_gradient=self.objective.trains_entropy,
                 autocast=self.autocast,
                 topk_ids=None if top is None else top[0],
+                reference=self._reference[0] if self.objective.needs_exact_kl and model is self.policy else None,
             )
 
     @property

@@ -91,6 +91,7 @@ class Checkpoints(lightning.Callback):
                 "counters": asdict(module.counters),
                 "run": self.state.as_plain(),
                 "guard": module.updater.guard.state(),
+                "solved": sorted(module.collector.solved.ids),
                 **self.identity,
             },
             extra=module.engine.state(),
@@ -122,6 +123,7 @@ class Restore(lightning.Callback):
         optimizer.optimizer.load_state_dict(self.checkpoint.optimizer)
         module.counters = Counters(**state["counters"])
         module.updater.guard.restore(state["guard"])
+        module.collector.solved.ids = set(state.get("solved", ()))  # older checkpoints have none
         self.state.restore(state["run"])
         for engine in (module.engine, module.live_engine):
             engine.load_state(self.checkpoint.extra, module.counters.version)

@@ -60,6 +60,8 @@ def measure_samples(meters: Meters, experience: Experience) -> None:
     meters.add_sum("sampling/rounds", experience.rounds)
     meters.add_sum("sampling/exhausted", float(experience.exhausted))
     meters.add_sum("sampling/discarded_tokens", experience.discarded_tokens)
+    if experience.solved is not None:
+        meters.add_sum("sampling/solved", experience.solved)
 
 
 def measure_training_groups(meters: Meters, batch: Batch) -> None:

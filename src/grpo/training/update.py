@@ -17,33 +17,41 @@ from torch import Tensor
 from grpo.data import Loss, Tokens, Totals
 from grpo.recording.meters import Meters
 from grpo.training.batch import Batch, padded_ids, topk_of
+from grpo.training.logprobs import Scored
 
 
 @dataclass(frozen=True)
 class Differentiated:
-    """A micro-batch's loss and its derivatives: d loss/d log π, d loss/d entropy (or None), w = ∂J/∂log π."""
+    """A micro-batch's loss and its derivatives by log π, entropy and KL (None: not trained), and w = ∂J/∂log π.
+
+    The exact KL is a function of whole distributions, not of log π: w does not contain it.
+    """
 
     loss: Loss
     logp_gradient: Tensor
     entropy_gradient: Tensor | None
     weight: Tensor
+    kl_gradient: Tensor | None = None
 
 
 def differentiate(objective: Any, tokens: Tokens, totals: Totals) -> Differentiated:
-    """Loss of a micro-batch and its derivatives with respect to log π and entropy, [B, T] each.
+    """Loss of a micro-batch and its derivatives with respect to log π, entropy and exact KL, [B, T] each.
 
     The objective is computed in float32 or better, whatever the network's precision.
     """
     logp = widened(tokens.logp.detach()).requires_grad_()
     entropy = None if tokens.entropy is None else widened(tokens.entropy.detach()).requires_grad_()
+    kl = None if tokens.kl_exact is None else widened(tokens.kl_exact.detach()).requires_grad_()
     old = logp.detach() if tokens.logp_old is None else tokens.logp_old
-    loss = objective(tokens.replace(logp=logp, entropy=entropy, logp_old=old), totals)
+    loss = objective(tokens.replace(logp=logp, entropy=entropy, kl_exact=kl, logp_old=old), totals)
     weight = _gradient(loss.objective.sum(), logp)
     logp_gradient = _gradient(loss.loss, logp)
-    entropy_gradient = None
+    entropy_gradient = kl_gradient = None
     if entropy is not None and objective.trains_entropy:
         entropy_gradient = _gradient(loss.loss, entropy)
-    return Differentiated(loss, logp_gradient, entropy_gradient, weight)
+    if kl is not None and objective.trains_exact_kl:
+        kl_gradient = _gradient(loss.loss, kl)
+    return Differentiated(loss, logp_gradient, entropy_gradient, weight, kl_gradient)
 
 
 def widened(values: Tensor) -> Tensor:
@@ -59,19 +67,21 @@ def _gradient(value: Tensor, leaf: Tensor) -> Tensor:
     return torch.zeros_like(leaf) if gradient is None else gradient
 
 
-def carry_back(logp: Tensor, entropy: Tensor, derivatives: Differentiated) -> Tensor:
+def carry_back(scored: Scored, derivatives: Differentiated) -> Tensor:
     """A scalar whose gradient with respect to the network's weights is the loss's."""
-    scalar = (logp * derivatives.logp_gradient.to(logp.dtype)).sum()
-    if derivatives.entropy_gradient is not None:
-        scalar = scalar + (entropy * derivatives.entropy_gradient.to(entropy.dtype)).sum()
+    scalar = (scored.logp * derivatives.logp_gradient.to(scored.logp.dtype)).sum()
+    for values, gradient in ((scored.entropy, derivatives.entropy_gradient), (scored.kl, derivatives.kl_gradient)):
+        if values is not None and gradient is not None:
+            scalar = scalar + (values * gradient.to(values.dtype)).sum()
     return scalar
 
 
-def tokens_of(batch: Batch, logp: Tensor, entropy: Tensor, topk_logp: Tensor | None = None) -> Tokens:
+def tokens_of(batch: Batch, scored: Scored) -> Tokens:
     """The objective's view of a micro-batch, trimmed to the micro-batch's longest completion.
 
     Among the top-K tokens the sampled one is −inf on both sides: it has its own log-probs and must not count twice.
     """
+    logp, topk_logp = scored.logp, scored.topk
     width, device, dtype = logp.shape[1], logp.device, widened(logp).dtype
 
     def column(values: Tensor | None) -> Tensor | None:
@@ -94,7 +104,8 @@ def tokens_of(batch: Batch, logp: Tensor, entropy: Tensor, topk_logp: Tensor | N
         logp_ref=column(batch.logp_ref),
         logp_rollout=column(batch.logp_rollout),
         rewards=batch.rewards.to(device),
-        entropy=entropy,
+        entropy=scored.entropy,
+        kl_exact=scored.kl,
     )
 
 
@@ -112,7 +123,7 @@ def accumulate_gradients(
     *,
     objective: Any,
     totals: Totals,
-    forward: Callable[[Batch], tuple[Tensor, Tensor, Tensor | None]],
+    forward: Callable[[Batch], Scored],
     backward: Callable[[Tensor], None],
     meters: Meters,
 ) -> tuple[dict[str, float], dict[int, Tensor], dict[int, Tensor]]:
@@ -120,15 +131,15 @@ def accumulate_gradients(
     terms, logps, weights = {}, {}, {}
     for rows in parts:
         micro = batch.select(rows)
-        logp, entropy, topk_logp = forward(micro)
-        tokens = tokens_of(micro, logp, entropy, topk_logp)
+        scored = forward(micro)
+        tokens = tokens_of(micro, scored)
         derivatives = differentiate(objective, tokens, totals)
-        backward(carry_back(logp, entropy, derivatives))
+        backward(carry_back(scored, derivatives))
         for name, value in derivatives.loss.terms.items():
             terms[name] = terms.get(name, 0.0) + float(value.detach())
         measure(meters, tokens, derivatives)
         for place, row in enumerate(rows.tolist()):
-            logps[row] = logp[place].detach().double().cpu()
+            logps[row] = scored.logp[place].detach().double().cpu()
             weights[row] = derivatives.weight[place].double().cpu()
     return terms, logps, weights
 

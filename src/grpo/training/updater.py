@@ -14,6 +14,7 @@ from torch import Tensor
 from grpo.recording.meters import Meters
 from grpo.runs.nonfinite import NonFiniteGuard, save_evidence
 from grpo.training.batch import Batch, Together, microbatches, padded_ids
+from grpo.training.logprobs import Scored
 from grpo.training.schedule import learning_rate
 from grpo.training.update import UpdateResult, accumulate_gradients, mismatch
 
@@ -31,7 +32,7 @@ class Updater:
         config: Any,
         objective: Any,
         policy: Any,
-        forward: Callable[[Batch], tuple[Tensor, Tensor, Tensor | None]],
+        forward: Callable[[Batch], Scored],
         backward: Callable[[Tensor], None],
         total_steps: int | None,
         guard: NonFiniteGuard,
