@@ -1,6 +1,7 @@
 r"""1 for a right mathematical answer, 0 for a wrong one or none, None where the right answer cannot be read.
 
     completion -> math_extract: the last box (or ####, or the last number), never the prompt
+               -> math_shape:   one expression, or a list, an interval, a ratio
                -> math_plain:   numbers exactly, words, lists, intervals, ratios, units: here, in microseconds
                -> math_worker:  what is left is parsed by math-verify and compared by sympy in processes that can be
                                 killed (workers.py); a junk power tower costs `seconds` and is worth 0
@@ -23,7 +24,8 @@ from pydantic.dataclasses import dataclass
 from grpo.rewards.exact import text_of
 from grpo.rewards.extract import last_hash
 from grpo.rewards.math_extract import find_answers, last_row
-from grpo.rewards.math_plain import LONGEST, Node, key, parse, problem, same, together
+from grpo.rewards.math_plain import LONGEST, problem, same
+from grpo.rewards.math_shape import Node, key, parse, together
 from grpo.rewards.math_text import tidy
 from grpo.rewards.workers import Outcome, Workers
 from grpo.tasks.base import Extract

@@ -1,6 +1,5 @@
 r"""Two answers compared without a computer algebra system: numbers exactly, words, lists, intervals, ratios, units.
 
-    parse     text -> Leaf, or Many: a list (unordered), a bracket with two or more members (ordered), a ratio, a union
     same      True, False, or None: this layer cannot tell, and a parser of LaTeX has to (math_worker.py)
     problem   "" if an answer can be compared, None if only the parser can tell, else what is wrong with it
 
@@ -14,85 +13,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from grpo.rewards.math_number import malformed, same_number, value
-from grpo.rewards.math_text import compact, split, tidy, words
+from grpo.rewards.math_shape import EQUALS, RELATION, SETLIKE, Leaf, Many, Node, sides_of
+from grpo.rewards.math_text import compact, words
 from grpo.rewards.math_units import same_unit, split_unit
 
 LONGEST = 2_000
 """Characters of an answer, at most; longer ones are not compared."""
 MEMBERS = 100
 """Members of a list, at most."""
-DEEPEST = 6
 
 
-@dataclass(frozen=True)
-class Leaf:
-    """One number, word or expression, tidy."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Many:
-    """Several answers in one."""
-
-    kind: str
-    """"list" (unordered), "ratio", "union" (unordered), or the brackets around: "()", "[)", …"""
-    items: tuple[Node, ...]
-    text: str
-
-
-Node = Leaf | Many
 Verdict = bool | None
 LeafSame = Callable[[str, str], Verdict]
 
-_NAME = re.compile(
-    r"(?:[A-Za-z]|\\(?:alpha|beta|gamma|delta|epsilon|varepsilon|theta|lambda|mu|phi|varphi|omega|sigma|tau|rho)\b)"
-    r"(?:_(?:\w|\{\w+\}))?'*(?:\([A-Za-z](?:,[A-Za-z])*\))?"
-)
-_LABEL = re.compile(r"\\text\{[^{}]*\}|[A-Z]{2,}|[A-Za-z]{4,}(?: [A-Za-z]+)*")
-_IN = re.compile(r"^[A-Za-z](?:_\w)? ?\\in ?(?![A-Za-z])")
-_RELATION = re.compile(r"[<>]|\\(?:le|ge|ne)(?![a-zA-Z])")
-_SETLIKE = re.compile(r"[<>=]|\\(?:le|ge|ne|in|mathbb|mathcal|setminus|emptyset|infty|cup|cap|mid|begin)(?![a-zA-Z])")
-_FRENCH = re.compile(r"([\[\]])([^\[\](){}]*[,;][^\[\](){}]*)([\[\]])")
 _SENTENCE = re.compile(r"\b(?:is|are|was|the|because|that|this|it|there|which|we|i|so|if)\b")
-
-
-def parse(text: str, depth: int = 0) -> Node:
-    """The structure of a tidy text."""
-    text = _unwrapped(_IN.sub("", text).strip())
-    if depth >= DEEPEST or value(text) is not None:
-        return Leaf(text)
-    if text.count(r"\pm") == 1 and (r"\mp" not in text):
-        return _many("list", [text.replace(r"\pm", "+"), text.replace(r"\pm", "-")], text, depth)
-    if match := _FRENCH.fullmatch(text):
-        left, inside, right = match.groups()
-        text = f"{'[' if left == '[' else '('}{inside}{']' if right == ']' else ')'}"
-    if len(parts := _members(text)) > 1:
-        return _many("list", _named_once(parts), text, depth)
-    if len(parts := split(text.replace(r"\cup", "\0"), "\0")) > 1:
-        return _many("union", parts, text, depth)
-    if enclosed := _enclosed(text):
-        brackets, inside = enclosed
-        members = _members(inside, number=False)
-        if brackets == "{}":
-            return _many("list", members, text, depth) if inside and not _SETLIKE.search(inside) else Leaf(text)
-        if len(members) > 1:
-            return _many(brackets, members, text, depth)
-    if len(parts := split(text, ":")) > 1 and all(parts):
-        return _many("ratio", parts, text, depth)
-    return Leaf(text)
-
-
-def together(parts: Sequence[str]) -> Node:
-    """One answer given in several boxes: a list."""
-    nodes = list({key(node): node for node in (parse(tidy(part)) for part in parts)}.values())
-    items = tuple(
-        item for node in nodes for item in (node.items if isinstance(node, Many) and node.kind == "list" else (node,))
-    )
-    return items[0] if len(items) == 1 else Many("list", items, ", ".join(item.text for item in items))
 
 
 def same(answer: Node, gold: Node, leaf: LeafSame | None = None) -> Verdict:
@@ -112,7 +48,7 @@ def same(answer: Node, gold: Node, leaf: LeafSame | None = None) -> Verdict:
             return _ordered(answer.items, gold.items, leaf)
     # An interval may be written as an inequality, a set by its property; a list is never a single number.
     for one, other in ((answer, gold), (gold, answer)):
-        setlike = isinstance(one, Leaf) and _SETLIKE.search(one.text)
+        setlike = isinstance(one, Leaf) and SETLIKE.search(one.text)
         if (setlike or (isinstance(one, Many) and one.kind == "union")) and not _is_list(other):
             return leaf(answer.text, gold.text) if leaf else None
         if setlike and isinstance(gold, Many) and _is_list(gold) and r"\mid" in answer.text:
@@ -134,7 +70,7 @@ def problem(gold: Node, leaf: Callable[[str], str] | None = None) -> str | None:
     if said is not None:
         count, most = len(said.split()), 8 if text.startswith("\\text") else 3
         return "it is a sentence" if count > most or (count > 2 and _SENTENCE.search(said)) else ""
-    parts = _sides(text)[1]
+    parts = sides_of(text)[1]
     bodies = [split_unit(part)[0] for part in parts]
     if all(value(body) is not None or _infinite(body) or _based(body) for body in bodies):
         return ""
@@ -147,22 +83,6 @@ def problem(gold: Node, leaf: Callable[[str], str] | None = None) -> str | None:
     return next((said for body in bodies if (said := leaf(body))), "")
 
 
-def key(node: Node) -> str:
-    """Equal for answers that are written differently but are the same to this layer: what a majority vote counts."""
-    if isinstance(node, Many):
-        keys = [key(item) for item in node.items]
-        ordered = keys if node.kind not in ("list", "union") else sorted(keys)
-        left, right = node.kind if len(node.kind) == 2 else (node.kind + "(", ")")
-        return f"{left}{', '.join(ordered)}{right}"
-    if (said := words(node.text)) is not None:
-        return said
-    parts = _sides(node.text)[1]
-    body, unit = split_unit(parts[-1])
-    number = value(body)
-    written = compact(body) if number is None else str(number.value)
-    return f"{written} {unit}".strip()
-
-
 def _same_leaf(answer: str, gold: str, leaf: LeafSame | None) -> Verdict:
     """One expression against one."""
     if compact(answer) == compact(gold):
@@ -171,12 +91,12 @@ def _same_leaf(answer: str, gold: str, leaf: LeafSame | None) -> Verdict:
     if said is not None and wanted is not None:
         product = max(len(answer), len(gold)) <= 3 and (answer + gold).islower()  # xy is yx
         return said == wanted or (leaf(answer, gold) if product and leaf else None if product else False)
-    (name, sides), (gold_name, gold_sides) = _sides(answer), _sides(gold)
+    (name, sides), (gold_name, gold_sides) = sides_of(answer), sides_of(gold)
     if name and gold_name and name != gold_name:
         return False
-    if _RELATION.search(gold) or (not gold_name and len(gold_sides) > 1):
-        return _ask(answer, gold, leaf) if _RELATION.search(answer) or _EQUALS.search(answer) else False
-    if _RELATION.search(answer):
+    if RELATION.search(gold) or (not gold_name and len(gold_sides) > 1):
+        return _ask(answer, gold, leaf) if RELATION.search(answer) or EQUALS.search(answer) else False
+    if RELATION.search(answer):
         return False
     if gold_name and not name and len(sides) > 1 and value(split_unit(gold_sides[-1])[0]) is None:
         return _ask(answer, gold, leaf)  # y = 2x + 3 may be written 2x - y + 3 = 0
@@ -198,8 +118,8 @@ def _same_side(answer: str, gold: str, leaf: LeafSame | None) -> Verdict:
         return same_number(number, gold_number)
     if _infinite(body) or _infinite(gold_body):
         return _infinite(body) == _infinite(gold_body)
-    if words(gold_body) is not None and len(gold_body) > 3:
-        return False
+    if (said := words(gold_body)) is not None and (len(gold_body) > 3 or (number is not None and said not in "ei")):
+        return False  # no expression is a word; only e and i are numbers
     return _ask(body, gold_body, leaf)
 
 
@@ -208,80 +128,6 @@ def _ask(answer: str, gold: str, leaf: LeafSame | None) -> Verdict:
     if malformed(answer) or _wordy(answer) or _wordy(gold):
         return False
     return leaf(answer, gold) if leaf else None
-
-
-def _sides(text: str) -> tuple[str, list[str]]:
-    r"""(name, values): x = 5 is ("x", ["5"]), 2 + 3 = 5 is ("", ["2 + 3", "5"]), 5 = x as x = 5; a label is no name.
-
-    What follows \approx is only a rounding of what stands before.
-    """
-    if (start := _NAME.match(text)) and text[start.end() :].lstrip().startswith(r"\approx"):
-        text = text.replace(r"\approx", "=", 1)
-    parts = [part for part in split(_EQUALS.sub("\0", text), "\0") if part]
-    parts = [first for part in parts if (first := part.split(r"\approx")[0].strip())] or [text]
-    if len(parts) == 1:
-        return "", parts
-    if _NAME.fullmatch(parts[-1]) and not _NAME.fullmatch(parts[0]):
-        parts.reverse()
-    if _NAME.fullmatch(parts[0]):
-        return compact(parts[0]), parts[1:]
-    return "", parts[1:] if _LABEL.fullmatch(parts[0]) else parts
-
-
-_EQUALS = re.compile(r"(?<![<>!:=\\])=(?!=)")
-
-
-def _members(text: str, number: bool = True) -> list[str]:
-    """Split at commas and semicolons; with a comma before a space, only there, so that "1,234, 5" are two numbers."""
-    if number and value(text) is not None:
-        return [text]
-    if ";" in text and len(parts := split(text, ";")) > 1:
-        return [part for part in parts if part]
-    spaced = split(text.replace(", ", "\0"), "\0")
-    if len(spaced) > 1 and all(value(part) is not None or "," not in part or _enclosed(part) for part in spaced):
-        return [part for part in spaced if part]
-    return [part for part in split(text, ",") if part]
-
-
-def _named_once(parts: list[str]) -> list[str]:
-    """n = 2, 3, 4 names all of them; without the name where only the first has one."""
-    name, values = _sides(parts[0])
-    return [values[-1], *parts[1:]] if name and not any(_EQUALS.search(part) for part in parts[1:]) else parts
-
-
-def _many(kind: str, parts: list[str], text: str, depth: int) -> Node:
-    items = tuple(parse(part, depth + 1) for part in parts)
-    return items[0] if len(items) == 1 else Many(kind, items, text)
-
-
-def _enclosed(text: str) -> tuple[str, str] | None:
-    r"""(brackets, inside) if one pair of brackets holds the whole: ("()", "1, 2"), ("[)", "0,1"), ("{}", "1,2")."""
-    for opening in ("(", "[", r"\{", r"\langle "):
-        for closing in (")", "]", r"\}", r"\rangle"):
-            if text.startswith(opening) and text.endswith(closing) and len(text) >= len(opening) + len(closing):
-                inside = text[len(opening) : -len(closing)]
-                if _balanced(inside):
-                    return (opening[:2] + closing[:2]).replace("\\", "").replace("lr", "<>"), inside.strip()
-    return None
-
-
-def _balanced(text: str) -> bool:
-    depth = 0
-    for token in re.findall(r"\\[{}]|\\.|[()\[\]{}]", text, re.DOTALL):
-        if token in ("(", "[", "{", r"\{"):
-            depth += 1
-        elif token in (")", "]", "}", r"\}"):
-            depth -= 1
-            if depth < 0:
-                return False
-    return depth == 0
-
-
-def _unwrapped(text: str) -> str:
-    """Without braces around the whole."""
-    while text.startswith("{") and text.endswith("}") and _balanced(text[1:-1]):
-        text = text[1:-1].strip()
-    return text
 
 
 def _ordered(answers: Sequence[Node], golds: Sequence[Node], leaf: LeafSame | None) -> Verdict:

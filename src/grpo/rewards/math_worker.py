@@ -17,7 +17,8 @@ from math_verify import LatexExtractionConfig, verify
 from math_verify import parse as parse_latex
 
 from grpo.rewards.math_number import value
-from grpo.rewards.math_plain import parse, problem, same, together
+from grpo.rewards.math_plain import problem, same
+from grpo.rewards.math_shape import parse, together
 
 DIGITS = 30
 """Digits to which values are compared."""
