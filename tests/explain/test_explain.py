@@ -219,3 +219,16 @@ def test_shipped_batches_are_whole() -> None:
     for name in batch.shipped():
         assert all(any(row) for row in batch.read(name).mask)
     assert {"figure_7_1", "two_completions"} <= set(batch.shipped())
+
+
+@pytest.mark.parametrize(("algorithm", "batch", "said"), [
+    ("two_grpo", "figure_7_1", True),
+    ("chapter/two_grpo", "figure_7_1", True),
+    ("two_grpo", "two_completions", False),
+    ("grpo", "figure_7_1", False),
+])  # fmt: skip
+def test_groups_that_two_grpo_never_samples(algorithm: str, batch: str, said: bool, capsys) -> None:
+    assert main([f"+algo={algorithm}", f"batch={batch}", "kl=none"]) == 0
+    assert (
+        "two completions per prompt; this batch has groups of 5" in " ".join(capsys.readouterr().out.split())
+    ) == said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ class Explained:
     objective: Objective
     made: Account
     inert: list[str]
+    warnings: list[str]
 
     @classmethod
     def of(cls, config: RunConfig, numbers: Numbers, folder: Path | None = None) -> Explained:
@@ -37,7 +39,8 @@ class Explained:
         about = about if about.title else page(config.algorithm)
         inert = objective.inert(1) if "logp_old" not in numbers.columns else objective.inert(2)
         made = account(objective, numbers, config.max_completion_tokens, config.name)
-        return cls(config.name, config.source, about, objective, made, inert)
+        warnings = [*objective.unsafe, *_foreign_groups(config, numbers)]
+        return cls(config.name, config.source, about, objective, made, inert, warnings)
 
     @property
     def notes(self) -> list[tuple[str, str]]:
@@ -45,7 +48,15 @@ class Explained:
         rows = [("formula" if i == 0 else "", line) for i, line in enumerate(self.about.formula)]
         rows += [("differs", self.about.differs)] if self.about.differs else []
         rows += [("objective", self.objective.describe().replace(" -> ", " → "))]
-        return [*rows, *(("inert", t) for t in self.inert), *(("warning", t) for t in self.objective.unsafe)]
+        return [*rows, *(("inert", t) for t in self.inert), *(("warning", t) for t in self.warnings)]
+
+
+def _foreign_groups(config: RunConfig, numbers: Numbers) -> list[str]:
+    """Groups that this algorithm would never sample."""
+    sizes = sorted(set(Counter(numbers.groups).values()) - {2})
+    if not config.algorithm.endswith("two_grpo") or not sizes:
+        return []
+    return [f"{config.algorithm} samples two completions per prompt; this batch has groups of {sizes[-1]}"]
 
 
 def comparisons(explained: Sequence[Explained]) -> list[tuple[Explained, Comparison]]:

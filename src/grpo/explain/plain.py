@@ -64,7 +64,7 @@ def _plain(one: Explained) -> dict[str, Any]:
         "objective": one.objective.describe(),
         "parts": {axis: repr(getattr(one.objective, axis)) for axis in AXES},
         "inert": one.inert,
-        "warnings": one.objective.unsafe,
+        "warnings": one.warnings,
         "groups": [_group(group, *values) for group, values in made.group_statistics.items()],
         "rewards": _listed(made.rewards),
         "advantages": _listed(made.advantages),
