@@ -291,6 +291,33 @@ def test_a_number_equals_itself_in_every_writing_and_no_other(number: Fraction, 
     assert plain(rf"\frac{{{top}}}{{{bottom}}} \times 10^{{{exponent}}}", str(scaled)) is True
 
 
+SUMS = st.recursive(
+    st.integers(0, 20).map(lambda n: (str(n), f"F({n})")),
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from(["+", "-"]), inner).map(
+            lambda t: (f"({t[0][0]} {t[1]} {t[2][0]})", f"({t[0][1]} {t[1]} {t[2][1]})")
+        ),
+        st.tuples(inner, inner).map(lambda t: (rf"{t[0][0]} \cdot {t[1][0]}", f"({t[0][1]} * {t[1][1]})")),
+        st.tuples(inner, inner).map(lambda t: (rf"\frac{{{t[0][0]}}}{{{t[1][0]}}}", f"({t[0][1]} / {t[1][1]})")),
+        st.tuples(inner, st.integers(-3, 3)).map(lambda t: (f"({t[0][0]})^{{{t[1]}}}", f"({t[0][1]}) ** {t[1]}")),
+    ),
+    max_leaves=8,
+)
+"""The same arithmetic in LaTeX and in Python."""
+
+
+@settings(max_examples=200, deadline=None)
+@given(SUMS)
+def test_arithmetic_is_pythons(pair: tuple[str, str]) -> None:
+    latex, python = pair
+    try:
+        expected = eval(python, {"F": Fraction})
+    except ZeroDivisionError:
+        expected = None
+    found = value(latex)
+    assert (found.value if found else None) == expected
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(-99, 99), min_size=2, max_size=8), st.randoms(use_true_random=False))
 def test_order_matters_in_brackets_only(numbers: list[int], random) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 BITS = 20_000
 """Size of a number, numerator or denominator, at most."""
@@ -65,10 +66,13 @@ _SIDE_BY_SIDE = re.compile(r"(?<![\d._^])(?<!\\frac )\d[\d.]* +\.?\d")
 _MIXED = re.compile(r"(?<![\d._^])\d+ ?\\frac ?\{(\d+)\} ?\{(\d+)\}")
 
 
+@lru_cache(maxsize=20_000)
 def value(text: str) -> Value | None:
     """The number that a tidy text is, or None: other mathematics, a word, too large a number."""
     if len(text) > LONGEST or not text:
         return None
+    if text.isascii() and text.isdigit():
+        return Value(Fraction(int(text)))
     if match := _REPEATING.fullmatch(text):
         return Value(_repeating(*match.groups()))
     try:

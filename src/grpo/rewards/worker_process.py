@@ -10,6 +10,7 @@ A worker reads pickled tasks and answers with one line of JSON each: what a work
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import pickle
@@ -41,6 +42,7 @@ def main(control_fd: int, setup: dict[str, Any]) -> None:
     except BaseException as error:
         control.sendall(json.dumps({"error": _said(error)}).encode() + b"\n")
         return
+    gc.freeze()  # what was imported stays shared with the workers instead of being walked in each
     control.sendall(json.dumps({"error": None}).encode() + b"\n")
     children: dict[int, int] = {}
     try:
