@@ -131,6 +131,16 @@ def test_surroundings(reward: Code, monkeypatch) -> None:
     ]) == 1.0  # fmt: skip
 
 
+def test_what_a_program_leaves_running_is_ended(reward: Code, tmp_path) -> None:
+    late = (
+        f"import os, time\nif os.fork() == 0:\n    time.sleep(1.5)\n    open({str(tmp_path / 'alive')!r}, 'w')\n"
+        + DOUBLE
+    )
+    assert share(reward, late) == 1.0
+    time.sleep(3.0)
+    assert not (tmp_path / "alive").exists()
+
+
 def test_for_ever_ends_at_the_limit_and_the_neighbours_are_paid() -> None:
     made = Code(allow_code_execution=True, seconds=2.0, processes=2)
     start = time.monotonic()
