@@ -10,11 +10,11 @@ import torch
 from tests.algorithm import golden
 from tests.algorithm.golden import objective_of, scores_of
 from tests.witness.trl_batches import BUDGET, TRL_SIGMA, close
-from tests.witness.trl_stub import Stub, generated, grpo_module, loss_of, needs_trl, stub
+from tests.witness.trl_stub import Stub, classes, generated, loss_of, needs_trl, stub
 
 pytestmark = needs_trl
 
-SCALINGS = {
+SCALINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "group": (f"advantage=group_zscore {TRL_SIGMA}", {"scale_rewards": "group"}),
     "batch": (f"advantage=group_mean_batch_std advantage.std_of=raw {TRL_SIGMA}", {"scale_rewards": "batch"}),
     "none": ("advantage=group_mean", {"scale_rewards": "none"}),
@@ -38,10 +38,8 @@ def table_batch(rewards: list[list[float | None]], size: int, weights: list[floa
 def both(scaling: str, batch: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
     """Our advantages and TRL's."""
     words, settings = SCALINGS[scaling]
-    objective, _ = objective_of(tuple(words.split()))
-    return objective.advantages(scores_of(batch, batch["reward_weights"])), generated(stub(batch, **settings))[
-        "advantages"
-    ]
+    advantages = objective_of(tuple(words.split()))[0].advantages(scores_of(batch, batch["reward_weights"]))
+    return advantages, generated(stub(batch, **settings))["advantages"]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -94,7 +92,7 @@ def scored_by_trl(rewards: list[float], **settings: Any) -> torch.Tensor:
         "state": SimpleNamespace(global_step=0),
         "_log_completion_extra": None,
         "_log_metric": None,
-        "_calculate_rewards": lambda *args: grpo_module().GRPOTrainer._calculate_rewards(self, *args),
+        "_calculate_rewards": lambda *args: classes("grpo")[0]._calculate_rewards(self, *args),
     }
     vars(self).update(fields)
     return generated(self, torch.float32)["advantages"]
@@ -115,7 +113,7 @@ def test_equal_rewards_are_not_equal_in_float32() -> None:
 
 def test_soft_overlong_punishment() -> None:
     """Our shaping is TRL's function of DAPO eq. 13: 0 up to L − C, −1 at L."""
-    from trl.rewards import get_soft_overlong_punishment
+    from trl.rewards.other_rewards import get_soft_overlong_punishment
 
     objective, _ = objective_of(("shaping=soft_overlong", "shaping.interval=0.25"))
     lengths = list(range(1, BUDGET + 1))

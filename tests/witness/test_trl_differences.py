@@ -21,7 +21,7 @@ def test_defaults_are_not_the_papers() -> None:
     """GRPOConfig() is DAPO's token mean with GRPO's clip, without KL; the default loss_type weighs tokens, not
     completions.
     """
-    args = config(12, 4, 1, 1, {})
+    args = config("grpo", 12, 4, 1, 1, {})
     assert (args.loss_type, args.beta, args.epsilon, args.epsilon_high, args.delta) == ("dapo", 0.0, 0.2, None, None)
     assert (args.scale_rewards, args.importance_sampling_level, args.num_iterations) == ("group", "token", 1)
     assert (args.vllm_importance_sampling_mode, args.vllm_importance_sampling_clip_max) == ("sequence_mask", 3.0)
@@ -143,7 +143,8 @@ def with_entropy(words: str, batch: dict[str, Any]) -> tuple[Tensor, Tensor, Ten
     columns = {"logp": logp, "logp_old": tensor(batch, "logp_old"), "entropy": entropy}
     tokens = Tokens(mask=mask, advantages=objective.advantages(scores), groups=scores.groups, **columns)
     loss = objective(tokens, objective.totals(mask, scores.groups, budget)).loss
-    return loss, *torch.autograd.grad(loss, [logp, entropy])
+    gradient, entropy_gradient = torch.autograd.grad(loss, [logp, entropy])
+    return loss, gradient, entropy_gradient
 
 
 def test_entropy_bonus() -> None:

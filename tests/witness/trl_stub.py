@@ -1,9 +1,9 @@
 """TRL's GRPO trainer without a trainer: its own code from rewards and log-probs to advantages, loss and gradient.
 
-`GRPOTrainer._generate_and_score_completions` and `_compute_loss` run in float64 on a namespace that answers what they
-ask for. Only generation, the reward functions and the forward pass are replaced, by the numbers of a batch. Batches
-have the layout of golden.json, with groups of equal size in adjacent rows, because TRL reshapes them to [P, G].
-Written against TRL 1.16.0. TRL takes seconds to import, so it is imported when the first test asks for it.
+`_generate_and_score_completions` and `_compute_loss` of GRPOTrainer (and RLOOTrainer) run in float64 on a namespace
+that answers what they ask for. Only generation, the reward functions and the forward pass are replaced, by the numbers
+of a batch. Batches have the layout of golden.json, with groups of equal size in adjacent rows, because TRL reshapes
+them to [P, G]. Written against TRL 1.16.0. TRL takes seconds to import, so the first test that asks for it imports it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,11 +31,10 @@ needs_trl = pytest.mark.skipif(
 
 
 @cache
-def grpo_module() -> ModuleType:
-    """trl.trainer.grpo_trainer."""
-    import trl.trainer.grpo_trainer
-
-    return trl.trainer.grpo_trainer
+def classes(name: str) -> tuple[Any, Any]:
+    """Trainer and configuration of "grpo" or "rloo"."""
+    trainer, settings = (import_module(f"trl.trainer.{name}_{kind}") for kind in ("trainer", "config"))
+    return getattr(trainer, f"{name.upper()}Trainer"), getattr(settings, f"{name.upper()}Config")
 
 
 @contextlib.contextmanager
@@ -59,17 +59,17 @@ class Stub(SimpleNamespace):
 
     def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
         ids, logprobs = self.completions
+        if self.name == "rloo":
+            return [[WORD]] * len(ids), ids, ["…"] * len(ids)
         return [[WORD]] * len(ids), ids, None, ["…"] * len(ids), logprobs, {}, None, None
 
     def _calculate_rewards(self, *args: Any) -> Tensor:
         return self.table
 
 
-def config(rows: int, group: int, updates: int, micro_batches: int, settings: dict[str, Any]) -> Any:
-    """A GRPOConfig: `rows` completions per generation, each update made of micro-batches."""
-    from trl import GRPOConfig
-
-    return GRPOConfig(
+def config(name: str, rows: int, group: int, updates: int, micro_batches: int, settings: dict[str, Any]) -> Any:
+    """A GRPOConfig or RLOOConfig: `rows` completions per generation, each update made of micro-batches."""
+    return classes(name)[1](
         output_dir=tempfile.gettempdir(),
         use_cpu=True,
         bf16=False,
@@ -82,14 +82,14 @@ def config(rows: int, group: int, updates: int, micro_batches: int, settings: di
     )
 
 
-def stub(batch: dict[str, Any], updates: int = 1, micro_batches: int = 1, **settings: Any) -> Stub:
+def stub(batch: dict[str, Any], updates: int = 1, micro_batches: int = 1, name: str = "grpo", **settings: Any) -> Stub:
     """The trainer of a batch under these settings of GRPOConfig; off-policy if the batch has logp_old."""
     sizes = [batch["group_ids"].count(g) for g in dict.fromkeys(batch["group_ids"])]
     assert len(set(sizes)) == 1, "TRL reshapes rewards to [P, G]"
     assert batch["group_ids"] == sorted(batch["group_ids"]), "TRL wants a group's rows side by side"
     if "logp_old" in batch:
         settings["num_iterations"] = 2  # otherwise TRL takes log π_old from the loss's own forward pass
-    args = config(len(sizes) * sizes[0], sizes[0], updates, micro_batches, settings)
+    args = config(name, len(sizes) * sizes[0], sizes[0], updates, micro_batches, settings)
     weights = batch.get("reward_weights")
     rewards = batch["rewards_per_func"] if weights else [[r] for r in batch["rewards"]]
     table = torch.tensor([[float("nan") if r is None else r for r in row] for row in rewards], dtype=torch.float64)
@@ -99,6 +99,7 @@ def stub(batch: dict[str, Any], updates: int = 1, micro_batches: int = 1, **sett
         gather=lambda x: x, gather_for_metrics=lambda x: x, reduce=lambda x, reduction: x,
     )  # fmt: skip
     return Stub(
+        name=name,
         args=args,
         accelerator=one,
         model=SimpleNamespace(training=True, is_gradient_checkpointing=False, logp=tensor(batch, "logp_old", "logp")),
@@ -115,14 +116,14 @@ def stub(batch: dict[str, Any], updates: int = 1, micro_batches: int = 1, **sett
         environments=None,
         environment_factories=None,
         tools=[],
-        _entropy_bonus_enabled=args.entropy_coef != 0.0,
+        _entropy_bonus_enabled=getattr(args, "entropy_coef", 0.0) != 0.0,
         _metrics={"train": defaultdict(list)},
         _logs=defaultdict(list) | {"rewards": defaultdict(list)},
         _pending_extra_logs={},
         _pending_metrics={},
         _tokenizer=SimpleNamespace(pad_token_id=PAD),
         eos_token_ids=[EOS],
-        get_gamma_weights=grpo_module().GRPOTrainer.get_gamma_weights,
+        get_gamma_weights=classes("grpo")[0].get_gamma_weights,
     )
 
 
@@ -145,7 +146,7 @@ def generated(self: Stub, dtype: torch.dtype = torch.float64) -> dict[str, Any]:
     """TRL's dictionary of a generation batch: advantages, masks, log-probs, importance weights."""
     prompts: list[Any] = [{"prompt": "?"}] * len(self.table)
     with default_dtype(dtype):
-        return grpo_module().GRPOTrainer._generate_and_score_completions(self, prompts)
+        return classes(self.name)[0]._generate_and_score_completions(self, prompts)
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ class Witness:
 
     losses: Tensor  # [updates]
     gradient: Tensor  # [B, T]
-    entropy_gradient: Tensor | None  # [B, T]
+    entropy_gradient: Tensor  # [B, T], 0 without an entropy bonus
     advantages: Tensor  # [B]
     inputs: dict[str, Any]
 
@@ -181,12 +182,8 @@ def loss_of(self: Stub, batch: dict[str, Any], inputs: dict[str, Any], updates: 
     chunks = updates * micro_batches
     rows = zip(split_tensor_dict(inputs, chunks), logp.chunk(chunks), entropy.chunk(chunks), strict=True)
     with default_dtype():
-        pieces = [
-            grpo_module().GRPOTrainer._compute_loss(
-                self, SimpleNamespace(logp=x[:, :width], entropy=h[:, :width]), part
-            )
-            for part, x, h in rows
-        ]
+        loss = classes(self.name)[0]._compute_loss
+        pieces = [loss(self, SimpleNamespace(logp=x[:, :width], entropy=h[:, :width]), part) for part, x, h in rows]
     losses = torch.stack(pieces).view(updates, micro_batches).sum(dim=1)
-    gradients = torch.autograd.grad(losses.sum(), [logp, entropy], allow_unused=True)
+    gradients = torch.autograd.grad(losses.sum(), [logp, entropy], allow_unused=True, materialize_grads=True)
     return Witness(losses.detach(), gradients[0], gradients[1], inputs["advantages"], inputs)
