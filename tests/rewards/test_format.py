@@ -59,6 +59,7 @@ CHAT = [{"role": "user", "content": "2+2"}]
         ("2+2", "<think>steps</think> \n", 0.0),
         ("2+2", "<think>a</think> 4 <think>b</think> 5", 0.0),
         ("2+2", "<think>a</think> 4 </think>", 0.0),
+        ("2+2", "<think>a</think> 4 <think>", 0.0),
         ("2+2", "<think><think>a</think> 4", 0.0),
         ("2+2", "Well, <think>a</think> 4", 0.0),
         ("2+2", "<Think>a</Think> 4", 0.0),
