@@ -23,7 +23,7 @@ from pydantic.dataclasses import dataclass
 
 from grpo.rewards.exact import text_of
 from grpo.rewards.extract import last_hash
-from grpo.rewards.math_extract import find_answers, last_row
+from grpo.rewards.math_extract import find_answers, last_row, unclosed
 from grpo.rewards.math_plain import LONGEST, problem, same
 from grpo.rewards.math_shape import Node, key, parse, together
 from grpo.rewards.math_text import tidy
@@ -53,11 +53,14 @@ class Math:
         """prompts, completions: [B] strings or message lists; answer: [B] right answers; returns [B]."""
         golds = [None if gold is None or gold != gold else gold_text(gold) for gold in answer]  # NaN: a gap in a table
         self._check([gold for gold in golds if gold is not None])
-        found = [find_answers(text_of(completion), self.extract) for completion in completions]
-        pairs = list(zip(found, golds, strict=True))
+        texts = [text_of(completion) for completion in completions]
+        pairs = [(find_answers(text, self.extract), gold) for text, gold in zip(texts, golds, strict=True)]
         asked = dict.fromkeys((parts, gold) for parts, gold in pairs if gold is not None and parts)
         verdicts = self._judge([(parts, gold) for parts, gold in asked if not self._problems[gold]])
-        return [self._score(parts, gold, verdicts) for parts, gold in pairs]
+        for text, (parts, gold) in zip(texts, pairs, strict=True):
+            if not parts and gold is not None and not self._problems[gold]:
+                self._count("unparsed" if unclosed(text, self.extract) else "no_answer")
+        return [self._score(gold, verdicts.get((parts, gold or ""), False)) for parts, gold in pairs]
 
     def gold_problem(self, answer: Any) -> str | None:
         """What is wrong with a right answer, in words; None if answers can be compared with it."""
@@ -77,9 +80,9 @@ class Math:
     def metrics(self) -> dict[str, float]:
         """Counts since the last call.
 
-        no_answer: completions without one, or never closed; unparsed: answers that nobody can read; timeouts, errors:
-        comparisons that were killed, or raised or crashed (worth 0); gold_unparsed: samples left out; parsed: distinct
-        comparisons that the processes made.
+        no_answer: completions without one; unparsed: answers that nobody can read, or whose box never closes; timeouts,
+        errors: comparisons that were killed, or raised or crashed (worth 0); gold_unparsed: samples left out; parsed:
+        distinct comparisons that the processes made.
         """
         with _LOCK:
             counts = {name: float(self._counts[name]) for name in COUNTS}
@@ -137,19 +140,13 @@ class Math:
         self._count("parsed", len(unsure))
         return verdicts
 
-    def _score(
-        self,
-        parts: tuple[str, ...],
-        gold: str | None,
-        verdicts: dict[tuple[tuple[str, ...], str], bool | str],
-    ) -> float | None:
+    def _score(self, gold: str | None, verdict: bool | str) -> float | None:
         """One sample's reward."""
         if gold is None:
             return None
         if self._problems[gold]:
             self._count("gold_unparsed")
             return None
-        verdict = verdicts[parts, gold] if parts else "no_answer"
         if isinstance(verdict, str):
             self._count({"timeout": "timeouts", "error": "errors", "crash": "errors"}.get(verdict, verdict))
         return float(verdict is True)

@@ -32,6 +32,11 @@ def find_answers(text: str, extract: Extract) -> tuple[str, ...]:
     return () if found is None else (found,)
 
 
+def unclosed(text: str, extract: Extract) -> bool:
+    """There is a box that should have been the answer, and it never closes."""
+    return extract.startswith("boxed") and _BOXED.search(text) is not None and not last_row(text)
+
+
 def last_row(text: str) -> tuple[str, ...]:
     """What stands in the boxes of the last row; empty if the last box is never closed. Work is linear in the text."""
     boxes = _boxes(text)

@@ -47,6 +47,7 @@ _LABEL = re.compile(
 _IN = re.compile(r"^[A-Za-z](?:_\w)? ?\\in ?(?![A-Za-z])")
 RELATION = re.compile(r"[<>]|\\(?:le|ge|ne)(?![a-zA-Z])")
 SETLIKE = re.compile(r"[<>=]|\\(?:le|ge|ne|in|mathbb|mathcal|setminus|emptyset|infty|cup|cap|mid|begin)(?![a-zA-Z])")
+_SET_OF = re.compile(r"\\\{ ?([A-Za-z]) ?(?:\\mid|\||:) ?([^{},]*)\\\}")
 _FRENCH = re.compile(r"([\[\]])([^\[\](){}]*[,;][^\[\](){}]*)([\[\]])")
 EQUALS = re.compile(r"(?<![<>!:=\\])=(?!=)")
 
@@ -54,6 +55,8 @@ EQUALS = re.compile(r"(?<![<>!:=\\])=(?!=)")
 def parse(text: str, depth: int = 0) -> Node:
     """The structure of a tidy text."""
     text = _unwrapped(_IN.sub("", text).strip())
+    if (match := _SET_OF.fullmatch(text)) and RELATION.search(match.group(2)):
+        text = match.group(2).strip()  # {x | x > 2} is x > 2
     if depth >= DEEPEST or value(text) is not None:
         return Leaf(text)
     if match := _FRENCH.fullmatch(text):
@@ -120,8 +123,8 @@ def sides_of(text: str) -> tuple[str, list[str]]:
 
 def _members(text: str, number: bool = True) -> list[str]:
     """Split at commas and semicolons; with a comma before a space, only there, so that "1,234, 5" are two numbers."""
-    if number and value(text) is not None:
-        return [text]
+    if number and all(value(split_unit(side)[0]) is not None for side in sides_of(text)[1]):
+        return [text]  # 1,234, x = 1,234 and $1,234 are one number
     if ";" in text and len(parts := split(text, ";")) > 1:
         return [part for part in parts if part]
     spaced = split(text.replace(", ", "\0"), "\0")

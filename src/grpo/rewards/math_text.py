@@ -47,6 +47,7 @@ _COMMAND = re.compile(
       | (?P<space>\\[,;:!\s]|\\q?quad(?![a-zA-Z])|~)
       | (?P<drop>\\[()\[\]]|\\(?:left|right|[bB]igg?[lr]?|displaystyle|limits|boldsymbol)(?![a-zA-Z])|(?<!\\)\$)
       | \\[dtc]frac(?![a-zA-Z])(?P<frac>)
+      | \\(?:mathbf|mathit|boldsymbol)\s*\{(?P<letter>[A-Za-z])\}
       | \\(?:textbf|textit|textrm|textnormal|mathrm|mathbf|mathit|mbox|text)\s*\{(?P<words>[^{}]*)\}
       | \\(?P<name>leqslant|leq|geqslant|geq|neq|lt|gt|ldots|dots|cdots|varnothing|lbrace|rbrace|langle|rangle|colon
           |approxeq|simeq|sim)(?![a-zA-Z])""",
@@ -142,6 +143,8 @@ _CLOSE = frozenset((")", "]", "}", r"\}", r"\end"))
 def _spelt(match: re.Match[str]) -> str:
     if match["keep"]:
         return match["keep"] if match["keep"] != r"\%" else "%"
+    if match["letter"]:
+        return match["letter"]
     if match["words"] is not None:
         return rf"\text{{{match['words'].strip()}}}" if match["words"].strip() else ""
     if match["name"]:

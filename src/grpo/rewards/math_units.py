@@ -43,6 +43,8 @@ _SPELLINGS = {
     "euro": "eur",
     "mph": "",
     "kmh": "kph",
+    "am": "",
+    "pm": "",
     "hz": "hertz",
     "n": "newton",
     "j": "joule",
@@ -102,7 +104,7 @@ def _unit(written: str, power: str | None, *, in_text: bool) -> str:
     In \\text{} any few words are: apples, people. Bare letters are a product of variables unless they name a unit of
     two letters or more, or are a word of four: 5 km and 5 apples, but not 5 m (which may be 5·m).
     """
-    written = written.lower().replace("sq.", "square").strip(" .")
+    written = written.lower().replace("sq.", "square").strip(" .").replace("a.m", "am").replace("p.m", "pm")
     words = [word.removesuffix("s") if len(word) > 2 else word for word in re.findall(r"[a-z]+|[/^23]", written)]
     exponent = power or ""
     if words[:1] in (["square"], ["cubic"], ["sq"]):

@@ -107,8 +107,14 @@ def _parsed(text: str) -> Any:
     return _exact(found[0])
 
 
+_ATOM = r"(\\(?:pi|theta|alpha|beta|gamma|lambda|mu|omega|phi|infty)(?![a-zA-Z])|[A-Za-z0-9])"
+_FIRST = re.compile(rf"(\\(?:frac|binom|sqrt\[[^\[\]]*\])) ?{_ATOM}")
+_SECOND = re.compile(rf"(\\(?:frac|binom) ?\{{[^{{}}]*(?:\{{[^{{}}]*\}}[^{{}}]*)*\}}) ?{_ATOM}")
+
+
 def _readable(text: str) -> str:
-    r"""What the parser misreads, said otherwise: degrees within an expression, "%" and 1.5e6."""
+    r"""What the parser misreads, said otherwise: \frac\pi3, degrees within an expression, "%" and 1.5e6."""
+    text = _SECOND.sub(r"\1{\2}", _FIRST.sub(r"\1{\2}", text))
     text = re.sub(r"(\d+(?:\.\d+)?) ?\^ ?(?:\\circ|\{ ?\\circ ?\})", r"(\1\\cdot\\frac{\\pi}{180})", text)
     return re.sub(r"(?<![\d.])(\d+\.?\d*)[eE]([-+]?\d+)", r"\1\\cdot 10^{\2}", text).replace("%", r"\%")
 
