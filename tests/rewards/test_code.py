@@ -9,7 +9,7 @@ import pytest
 
 from grpo.config.check import load
 from grpo.config.compose import Composer
-from grpo.errors import ConfigError
+from grpo.errors import ConfigError, UserError
 from grpo.rewards.code import Code
 
 DOUBLE = "def f(x):\n    return 2 * x\n"
@@ -70,8 +70,8 @@ def test_rows_without_tests_and_completions_without_a_program(reward: Code) -> N
     completions = [fenced(DOUBLE), "no program", fenced(DOUBLE), [{"role": "assistant", "content": fenced(DOUBLE)}]]
     assert reward(completions=completions, tests=[None, TESTS, [], "assert f(1) == 2"]) == [None, 0.0, None, 1.0]
     assert reward.metrics() == {"no_program": 1.0, "timeout": 0.0, "crash": 0.0, "error": 0.0}
-    with pytest.raises(ValueError, match="the data has no column tests"):
-        reward(completions=["x"], answer=["4"])
+    with pytest.raises(UserError, match="code asks for tests, but the task's columns are: answer; say column="):
+        reward(prompts=["q"], completions=["x"], answer=["4"])
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from pydantic import ConfigDict, field_validator
 from pydantic.dataclasses import dataclass
 
 from grpo.config.nodes import Count, Positive
+from grpo.errors import UserError
+from grpo.rewards.calling import OWN, WHOLE
 from grpo.rewards.exact import text_of
 from grpo.rewards.workers import Workers
 
@@ -62,7 +64,11 @@ class Code:
     def __call__(self, completions: Sequence[Any], **columns: Any) -> list[float | None]:
         """completions: [B] strings or message lists; the column of tests: [B] lists of statements; returns [B]."""
         if self.column not in columns:
-            raise ValueError(f"the data has no column {self.column}; say column=<name of the column with the tests>")
+            found = ", ".join(name for name in columns if name not in (*OWN, *WHOLE)) or "none"
+            raise UserError(
+                f"reward.functions   code asks for {self.column}, but the task's columns are: {found}; "
+                "say column=<name of the column with the tests>"
+            )
         tests = [[t] if isinstance(t, str) else list(t or ()) for t in columns[self.column]]
         programs = [self.program(text_of(c)) for c in completions]
         chosen = [i for i, (p, t) in enumerate(zip(programs, tests, strict=True)) if p is not None and t]
