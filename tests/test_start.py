@@ -21,7 +21,7 @@ FACTS = start.Facts(
     validation_questions=512,
     test_questions=512,
     first_prompt="37+5=",
-    first_prompt_tokens=6,
+    first_prompt_ids=(1, 22, 26, 16, 24, 34),
     logger="W&B offline (no key): wandb sync runs/dapo/3f9c21ab-s0/1/wandb",
 )
 
@@ -48,10 +48,8 @@ def test_table_of_dapo() -> None:
         "  model       tiny (0.46 M, float32) on cpu, 2 threads · lr 0.0003 constant · rollout transformers · "
         "reference none" in lines
     )
-    assert (
-        "  data        arithmetic: 4,000 train / 512 validation / 512 test problems, disjoint · "
-        'first prompt "37+5=" (6 tokens)' in lines
-    )
+    assert "  data        arithmetic: 4,000 train / 512 validation / 512 test problems, disjoint" in lines
+    assert '  prompt      "37+5=" · 6 tokens: 1 22 26 16 24 34' in lines
 
 
 def test_off_policy_sizes_and_warnings() -> None:
@@ -61,6 +59,15 @@ def test_off_policy_sizes_and_warnings() -> None:
     assert "  warning     sampling.top_p=0.9: completions come from a truncated distribution" in text
     assert "at most 400,000 generated tokens" in text
     assert "inert" not in text
+
+
+def test_a_long_prompt_is_shown_from_both_ends() -> None:
+    text = "<|im_start|>system\nIt's brief." + 100 * "x" + "<|im_end|>\n<|im_start|>assistant\n"
+    facts = start.Facts(first_prompt=text, first_prompt_ids=tuple(range(40)), data_notes=("3 prompts dropped",))
+    line = next(line for line in made(facts=facts).splitlines() if line.startswith("  prompt"))
+    assert line.startswith('  prompt      "<|im_start|>system\\nIt\'s brief.xxx')
+    assert line.endswith('<|im_end|>\\n<|im_start|>assistant\\n" · 40 tokens: 0 1 2 3 4 5 … 35 36 37 38 39')
+    assert "\n              3 prompts dropped\n" in made(facts=facts)
 
 
 def test_what_is_not_known_is_left_out() -> None:

@@ -31,8 +31,9 @@ class Facts:
     train_questions: int | None = None
     validation_questions: int | None = None
     test_questions: int | None = None
+    data_notes: Sequence[str] = ()  # dropped prompts, splits taken out of train, ...
     first_prompt: str = ""
-    first_prompt_tokens: int | None = None
+    first_prompt_ids: Sequence[int] = ()
     restored: str = ""  # what resume found
     logger: str = ""  # W&B offline (no key): wandb sync ...
     memory: str = ""  # planned 0.1 GB
@@ -50,6 +51,8 @@ def table(config: RunConfig, sizes: Sizes, objective: Any, facts: Facts) -> list
         ("length", length_line(config, sizes)),
         ("model", model_line(config, facts)),
         ("data", data_line(config, facts)),
+        *(("data", note) for note in facts.data_notes),
+        ("prompt", prompt_line(facts)),
         ("output", joined([facts.memory and f"memory {facts.memory}", facts.logger, facts.restored])),
     ]
     return [header(config, about, facts), "", *aligned(rows)]
@@ -138,12 +141,22 @@ def _millions(number: int) -> str:
 
 
 def data_line(config: RunConfig, facts: Facts) -> str:
-    """The task, its splits and the first prompt."""
+    """The task and its splits."""
     sizes = (facts.train_questions, facts.validation_questions, facts.test_questions)
     named = zip(sizes, ("train", "validation", "test"), strict=True)
     splits = " / ".join(f"{size:,} {split}" for size, split in named if size is not None)
     name = config.choices.get("task") or type(config.task).__name__
-    tokens = f" ({counted(facts.first_prompt_tokens, 'token')})" if facts.first_prompt_tokens else ""
-    text = facts.first_prompt if len(facts.first_prompt) <= 60 else facts.first_prompt[:59] + "…"
-    first = "first prompt " + repr(text).replace("'", '"', 1)[:-1] + '"' + tokens if facts.first_prompt else ""
-    return joined([f"{name}{f': {splits} problems, disjoint' if splits else ''}", first])
+    return f"{name}{f': {splits} problems, disjoint' if splits else ''}"
+
+
+def prompt_line(facts: Facts) -> str:
+    """The first prompt as the policy sees it, beginning and end: is there one BOS, is there the assistant's header?"""
+    if not facts.first_prompt:
+        return ""
+    text, ids = facts.first_prompt, [str(i) for i in facts.first_prompt_ids]
+    if len(text) > 90:
+        text = f"{text[:44]} … {text[-44:]}"
+    if len(ids) > 12:
+        ids = [*ids[:6], "…", *ids[-5:]]
+    quoted = '"' + repr(f"'{text}")[2:-1].replace("\\'", "'") + '"'  # repr shows line breaks; the quotes are ours
+    return joined([quoted, f"{counted(len(facts.first_prompt_ids), 'token')}: {' '.join(ids)}" if ids else None])

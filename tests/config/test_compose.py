@@ -29,6 +29,7 @@ def test_every_option_is_a_valid_configuration(group: str, option: str) -> None:
         "hf": ["model.path=org/name"],
         "smollm2": [f"model.path={tiny}"],
     }
+    needed["dataset"] = ["task.path=data.jsonl"]
     needed["own"] = ["reward.functions.own._target_=os.path.exists"]
     extra = ["ratio=token_rollout"] if "topk" in option else needed.get(option, [])
     config, resolved = load([f"{group}={option}", *extra], COMPOSER)

@@ -15,6 +15,8 @@ columns by name, lists of the same length ("answer" is the right answer).
     length.py   within a limit, cosine-scaled    distort.py   bent on purpose: cube, exp, heavy tails
     repetition.py  n-grams said twice            code.py      programs that pass their tests (workers.py)
     model.py    a reward model                   typicality.py  log π_ref of the answer
+    many.py     countdown and pairs, whose questions have many right answers (expression.py reads them)
+    reasoning_gym.py  the scorers of reasoning-gym
     wrapped.py  a reward of a reward             networks.py  what model and typicality share
 
 Soft overlong punishment (shaping=...) and the entropy bonus (entropy=...) are axes of the algorithm.

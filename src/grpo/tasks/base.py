@@ -18,19 +18,34 @@ SHARES: dict[Split, float] = {"train": 0.65, "validation": 0.10, "test": 0.25}
 
 @dataclass(frozen=True)
 class Question:
-    """One row of a task. `columns` reach the reward functions by name; "answer" is the right answer."""
+    """One row of a task. `columns` reach the reward functions by name; "answer" is the right answer.
+
+    messages: the conversation of a row that holds one, the user's turn last; `text` is then that turn.
+    """
 
     id: str
     text: str
     columns: dict[str, Any] = field(default_factory=dict)
+    messages: tuple[dict[str, str], ...] | None = None
+
+
+TooLong = Literal["refuse", "drop"]
+"""What to do with prompts over max_prompt_tokens. Both count them; nothing is ever cut."""
 
 
 class Task(Protocol):
-    """The members every task has; see arithmetic.py for the smallest one."""
+    """The members every task has; see arithmetic.py for the smallest one.
+
+    A task may also have: `too_long`, refuse (where it is missing) or drop; `notes()`, lines for the start table about
+    its splits; `batch(split, start, stop)`, many at once where that is cheaper than one by one.
+    """
 
     @property
-    def chat(self) -> bool:
-        """True: questions are user messages under the tokenizer's chat template. False: plain text."""
+    def chat(self) -> bool | Literal["auto"]:
+        """True: questions are user messages under the tokenizer's chat template. False: plain text.
+
+        "auto": a question with `messages` is chat, one without is plain text.
+        """
         ...
 
     @property
@@ -55,6 +70,12 @@ class Task(Protocol):
     def question(self, split: Split, index: int) -> Question:
         """Question `index` of the split, a pure function of the task's fields, split and index."""
         ...
+
+
+def questions(task: Task, split: Split, start: int, stop: int) -> list[Question]:
+    """Questions start … stop − 1 of the split."""
+    many = getattr(task, "batch", None)
+    return many(split, start, stop) if many else [task.question(split, i) for i in range(start, stop)]
 
 
 def split_of(*problem: str | int) -> Split:
