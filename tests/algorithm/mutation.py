@@ -31,7 +31,7 @@ import yaml
 DATA = Path(__file__).parent / "data"
 MODULES = (
     "part", "advantage", "credit", "ratio", "surrogate", "surrogate_divergence", "correction", "aggregation", "kl",
-    "filter", "overlong", "shaping", "form", "form_contrastive", "objective",
+    "filter", "overlong", "shaping", "form", "form_contrastive", "distance", "objective",
 )  # fmt: skip
 WORDS = {"__repr__", "describe", "inert", "conflicts", "unsafe", "number", "extras", "needed"}  # text, no arithmetic
 BINARY: dict[type, type] = {
@@ -72,6 +72,10 @@ def variants(node: ast.AST) -> Iterator[ast.AST]:
             yield node.func.value
 
 
+def parsed(module: str) -> ast.Module:
+    return ast.parse(inspect.getsource(importlib.import_module(f"grpo.algorithm.{module}")))
+
+
 def types(function: ast.FunctionDef) -> set[int]:
     """ids of the nodes in annotations inside a function: nobody computes them."""
     notes = [getattr(n, name, None) for n in ast.walk(function) for name in ("annotation", "returns")]
@@ -80,8 +84,7 @@ def types(function: ast.FunctionDef) -> set[int]:
 
 def mutants(module: str) -> Iterator[Mutant]:
     """All mutants of a module's functions; one that reads like an earlier one of the same function is called #2."""
-    source = Path(f"{inspect.getsourcefile(importlib.import_module(f'grpo.algorithm.{module}'))}").read_text()
-    tree, seen = ast.parse(source), Counter[tuple[str, str]]()
+    tree, seen = parsed(module), Counter[tuple[str, str]]()
     for scope in ast.walk(tree):
         if not isinstance(scope, ast.ClassDef | ast.Module):
             continue
@@ -114,10 +117,10 @@ def _replaced(tree: ast.Module, old: ast.AST, new: ast.AST) -> ast.Module:
 def born(mutant: Mutant) -> ModuleType:
     """The mutant's module, compiled."""
     module = importlib.import_module(f"grpo.algorithm.{mutant.module}")
-    copied = ModuleType(module.__name__)
+    code, copied = compile(mutant.tree(), f"<{mutant.name}>", "exec"), ModuleType(module.__name__)
     sys.modules[module.__name__] = copied  # pydantic looks types up there
     try:
-        exec(compile(mutant.tree(), f"<{mutant.name}>", "exec"), copied.__dict__)
+        exec(code, copied.__dict__)
     finally:
         sys.modules[module.__name__] = module
     return copied
@@ -152,80 +155,31 @@ def alive(copied: ModuleType) -> Iterator[None]:
             setattr(owner, name, value)
 
 
-def cases(test: Callable[..., None]) -> list[Callable[[], None]]:
-    """A test, once for each of its parameters."""
-    calls: list[dict[str, Any]] = [{}]
-    for mark in getattr(test, "pytestmark", []):
-        names, values = mark.args
-        if isinstance(names, str):
-            names, values = [names], [[value] for value in values]
-        calls = [{**call, **dict(zip(names, value, strict=True))} for call in calls for value in values]
-    return [partial(test, **call) for call in calls]
-
-
-def checks() -> list[Callable[[], None]]:
-    """The tests, cheapest and sharpest first."""
-    from hypothesis import Phase, settings
-
-    settings.register_profile("mutation", phases=[Phase.explicit, Phase.generate])  # nobody reads the smallest example
-    settings.load_profile("mutation")
-    import golden
-    import test_composition
-    import test_edges
-    import test_golden
-    import test_invariance
-    import test_properties
-    import test_tables
-    import torch
-
-    def tests(module: ModuleType, spread: bool) -> list[Callable[[], None]]:
-        """All tests of a module, or those without parameters."""
-        found = [f for name, f in vars(module).items() if name.startswith("test_") and name not in SLOW]
-        return [call for f in found if spread or not hasattr(f, "pytestmark") for call in cases(f)]
-
-    calls: list[Callable[[], None]] = [partial(test_golden.test_float64, name) for name in golden.LOSSES]
-    for module in (test_edges, test_tables, test_properties):
-        calls += tests(module, spread=True)
-    for module in (test_composition, test_invariance):  # of their parameters, all algorithms, the chosen ones below
-        calls += tests(module, spread=False)
-    for name in (
-        "grpo",
-        "chapter/tis",
-        "mis",
-        "chapter/dr_grpo",
-        "dpo",
-        "scalerl",
-        "dppo",
-        "reinforce_pp",
-        "rloo",
-        "raft",
-    ):
-        finite = test_invariance.test_degenerate_batches_stay_finite
-        calls += [partial(finite, name, case) for case in test_invariance.SCENARIOS]
-        calls += [partial(test_invariance.test_what_is_not_sampled_changes_nothing, name)]
-        calls += [partial(test_invariance.test_micro_batches_order_and_padding, name, torch.float64)]
-    calls += [partial(test_invariance.test_an_engine_without_logp_gets_no_weight, "tis")]
-    calls += [partial(test_invariance.test_infinite_rewards_are_an_error, float("inf"))]
-    return calls
-
-
-SLOW = {"test_parts_are_imported_without_torch", "test_every_vector_is_reproduced", "test_group_size_table"}
-
-
 @dataclass
 class Jury:
-    """The tests. Each must pass on the unbroken parts before it may judge; the last one that noticed comes first."""
+    """The tests. Each must pass on an unbroken copy of a module before it may judge the broken ones: a test that fails
+    because a class was swapped, or because the source changed under the run, notices everything. The last one that
+    noticed comes first.
+    """
 
     tests: list[Callable[[], None]]
-    sworn: set[int] = field(default_factory=set)
+    copies: dict[str, ModuleType] = field(default_factory=dict)
+    sworn: set[tuple[str, int]] = field(default_factory=set)
+
+    def swear(self, test: Callable[[], None], module: str) -> None:
+        if (module, id(test)) in self.sworn:
+            return
+        if module not in self.copies:
+            self.copies[module] = born(Mutant(module, "", "unbroken", partial(parsed, module)))
+        with alive(self.copies[module]):
+            test()
+        self.sworn.add((module, id(test)))
 
     def misses(self, mutant: Mutant) -> bool:
         """True if no test notices."""
         copied = born(mutant)
         for place, test in enumerate(self.tests):
-            if id(test) not in self.sworn:
-                test()
-                self.sworn.add(id(test))
+            self.swear(test, mutant.module)
             try:
                 with alive(copied):
                     test()
@@ -244,6 +198,13 @@ def equivalents() -> dict[str, str]:
 
 def unnoticed(chosen: list[Mutant]) -> Iterator[str]:
     """Names of the mutants that no test notices and that are not known to compute the same."""
+    from hypothesis import Phase, settings
+
+    settings.register_profile("mutation", phases=[Phase.explicit, Phase.generate])  # nobody reads the smallest example
+    settings.load_profile("mutation")
+    from mutation_checks import checks  # imports tests, whose settings are made then
+
+    settings.load_profile("default")
     jury, known = Jury(checks()), equivalents()
     for mutant in chosen:
         if mutant.name not in known and jury.misses(mutant):

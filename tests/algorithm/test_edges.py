@@ -5,7 +5,7 @@ must carry no gradient. Each test is here because a broken part once passed all 
 from __future__ import annotations
 
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 import torch
@@ -100,6 +100,20 @@ def test_the_entropy_bonus_is_a_mean_over_all_tokens() -> None:
     tokens = tokens_of(rows([-1, -1], [-1, -1]), [[1, 1], [1, 0]], entropy=rows([0.5, 1.0], [1.5, 9.0]))
     loss = objective(tokens, objective.totals(tokens.mask, tokens.groups, 2))
     assert loss.terms["entropy"].item() == pytest.approx(-0.1, rel=1e-12)
+
+
+def test_the_weight_of_a_pair() -> None:
+    """β = ½, h = (−1 + 2) − (−1 + 1) = 1, two pairs in the step: w = ±½ σ(−½)/2 on each token, −∂loss/∂log π."""
+    objective = algorithm("chapter/two_grpo", "kl=none", "form.beta=0.5")
+    tokens = tokens_of(rows([-1.0], [-1.0]), logp_old=rows([-2.0], [-1.0]), rewards=rows([1.0, 0.0])[0])
+    totals = replace(objective.totals(tokens.mask, tokens.groups, 1, None, tokens.rewards), pairs=2)
+    logp = tokens.logp.clone().requires_grad_()
+    loss = objective(tokens.replace(logp=logp), totals)
+    push = 0.5 / (1 + math.exp(0.5)) / 2
+    assert torch.autograd.grad(loss.objective.sum(), logp, retain_graph=True)[0].flatten().tolist() == pytest.approx(
+        [push, -push], rel=1e-12
+    )
+    assert torch.autograd.grad(loss.loss, logp)[0].flatten().tolist() == pytest.approx([-push, push], rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["grpo", "tis", "dppo", "chapter/vespo", "dpo", "raft"])
