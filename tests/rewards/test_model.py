@@ -10,6 +10,7 @@ from grpo.config.schema import RewardConfig
 from grpo.data import Prompt, Rollout
 from grpo.errors import UserError
 from grpo.rewards.model import RewardModel
+from grpo.rewards.networks import batches
 from grpo.rewards.scoring import Scorer
 from tests.rewards.networks import TINY, decoder, encoder
 
@@ -134,3 +135,8 @@ def test_multi_over_two_reward_models(tmp_path) -> None:
         assert apart[first : first + 2] == pytest.approx(
             [sign[0] + 0.25 * sign[1], -sign[0] - 0.25 * sign[1]], abs=1e-4
         )
+
+
+def test_rows_of_a_batch_are_of_a_similar_length() -> None:
+    assert list(batches([1, 5, 3, 4], 2)) == [[1, 3], [2, 0]]
+    assert list(batches([], 2)) == []
