@@ -13,7 +13,7 @@ from grpo.rewards.math import Math, gold_text
 
 BOXED, LENIENT = "boxed_or_hash", "boxed_or_last_number"
 MATRIX = r"\begin{pmatrix}0.5&1\\0&2\end{pmatrix}"
-TOWER = r"\boxed{9^{9^{9^{9^{9}}}}}"
+TOWER = r"\boxed{\sqrt{9^{9^{9^{9^{9}}}}}}"
 
 
 @pytest.fixture(scope="module")
@@ -339,6 +339,7 @@ def test_it_works_in_a_thread(math: Math) -> None:
 def test_plain_answers_start_no_process() -> None:
     reward = Math()
     assert reward(["q"] * 3, [box("1"), box(r"\frac12"), box("(1, 2)")], ["1", "0.5", "(1,2)"]) == [1.0] * 3
+    assert one(reward, "7", box("9^{9^{9^{9}}}")) == 0.0
     assert reward._pool._nursery is None
 
 

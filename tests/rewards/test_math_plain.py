@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from grpo.rewards.math import gold_text
 from grpo.rewards.math_extract import find_answers, last_row
-from grpo.rewards.math_number import BITS, malformed, same_number, value
+from grpo.rewards.math_number import BITS, malformed, oversized, same_number, value
 from grpo.rewards.math_plain import problem, same
 from grpo.rewards.math_shape import key, parse, together
 from grpo.rewards.math_text import compact, split, tidy, words
@@ -73,6 +73,7 @@ def test_value(text: str, number: Fraction | None) -> None:
 def test_values_stay_small() -> None:
     assert value(f"2^{{{BITS // 2}}}") is not None
     assert value("*".join(["2^{9999}"] * 9)) is None
+    assert [oversized(text) for text in ("9^{9^{9}}", "1e99999", "2^{9}", "x^{9}", "1/0")] == [True, True] + [False] * 3
 
 
 @pytest.mark.parametrize(
@@ -114,6 +115,7 @@ def test_when_a_decimal_stands_for_a_number(a: str, b: str, equal: bool) -> None
         (r"\(x \leqslant 3\)", r"x \le 3"),
         (r"50\%", "50%"),
         ("$12", r"\$12"),
+        ("\u22125", "-5"),
         ("**42**", "42"),
         (r"\begin{pmatrix}1\\(2)\end{pmatrix}", r"\begin{pmatrix}1\\(2)\end{pmatrix}"),  # no \( of a formula
     ],

@@ -46,7 +46,11 @@ class Value:
 
 
 class _Stop(Exception):
-    """Not a number of this grammar, or one too large."""
+    """Not a number of this grammar."""
+
+
+class _Large(_Stop):
+    """A number of more than BITS."""
 
 
 _TOKEN = re.compile(
@@ -86,6 +90,19 @@ def value(text: str) -> Value | None:
         digits = (whole + decimals).lstrip("0")
         return Value(number, int(digits or "0"), len(digits), len(decimals))
     return Value(number)
+
+
+def oversized(text: str) -> bool:
+    """Arithmetic whose numbers grow beyond BITS: 9^{9^{9^9}}. What fits in BITS is not written like that."""
+    if len(text) > LONGEST:
+        return False
+    try:
+        _Reader(_tokens(text)).sum()
+    except _Large:
+        return True
+    except (_Stop, ZeroDivisionError):
+        pass
+    return False
 
 
 def malformed(text: str) -> bool:
@@ -258,7 +275,7 @@ class _Reader:
 def _literal(number: str) -> Fraction:
     mantissa, _, exponent = number.lower().replace(",", "").partition("e")
     if exponent and abs(int(exponent)) > BITS // 4:
-        raise _Stop
+        raise _Large
     whole, _, decimals = mantissa.partition(".")
     value = Fraction(int(whole + decimals or "0"), 10 ** len(decimals))
     return value * Fraction(10) ** int(exponent) if exponent else value
@@ -269,11 +286,11 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction:
         raise _Stop
     size = max(base.numerator.bit_length(), base.denominator.bit_length())
     if size * abs(exponent.numerator) > BITS:
-        raise _Stop
+        raise _Large
     return base**exponent.numerator
 
 
 def _small(number: Fraction) -> Fraction:
     if max(number.numerator.bit_length(), number.denominator.bit_length()) > BITS:
-        raise _Stop
+        raise _Large
     return number

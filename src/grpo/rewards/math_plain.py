@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from grpo.rewards.math_number import malformed, same_number, value
+from grpo.rewards.math_number import malformed, oversized, same_number, value
 from grpo.rewards.math_shape import EQUALS, RELATION, SETLIKE, Leaf, Many, Node, sides_of
 from grpo.rewards.math_text import compact, words
 from grpo.rewards.math_units import same_unit, split_unit
@@ -116,6 +116,8 @@ def _same_side(answer: str, gold: str, leaf: LeafSame | None) -> Verdict:
     number, gold_number = value(body), value(gold_body)
     if number is not None and gold_number is not None:
         return same_number(number, gold_number)
+    if gold_number is not None and oversized(body):
+        return False
     if _infinite(body) or _infinite(gold_body):
         return _infinite(body) == _infinite(gold_body)
     if (said := words(gold_body)) is not None and (len(gold_body) > 3 or (number is not None and said not in "ei")):
