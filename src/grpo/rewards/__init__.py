@@ -9,6 +9,8 @@ columns by name, lists of the same length ("answer" is the right answer).
 
     extract.py  where the answer stands in a completion, and numbers compared exactly
     exact.py    1 for the right answer, 0 otherwise
+    math.py     1 for the right mathematical answer: math_extract -> math_shape -> math_plain -> math_worker (sympy)
+    workers.py  functions in processes that can be killed (worker_process.py is their side)
     scoring.py  Scorer: calls every function, checks what it returns, makes Scores
 
     format.py   a box, <think>…</think>          graded.py    share of right digits, −|error|
