@@ -28,9 +28,11 @@ def test_every_option_is_a_valid_configuration(group: str, option: str) -> None:
         "replay": [f"rollout.path={conf_dir()}"],
         "hf": ["model.path=org/name"],
         "smollm2": [f"model.path={tiny}"],
+        "dataset": ["task.path=data.jsonl"],
+        "own": ["reward.functions.own._target_=os.path.exists"],
+        "model": [f"reward.functions.model.path={tiny}"],
+        "code": ["reward.functions.code.allow_code_execution=true"],
     }
-    needed["dataset"] = ["task.path=data.jsonl"]
-    needed["own"] = ["reward.functions.own._target_=os.path.exists"]
     extra = ["ratio=token_rollout"] if "topk" in option else needed.get(option, [])
     config, resolved = load([f"{group}={option}", *extra], COMPOSER)
     assert config.choices[group] == option
@@ -65,7 +67,7 @@ def test_algorithms_only_choose() -> None:
     for file in (conf_dir() / "algo").rglob("*.yaml"):
         text = file.read_text()
         keys = re.findall(r"(?m)^(\w+):", text)
-        assert set(keys) <= {"defaults", "name", "source", "group_size"}, file
+        assert set(keys) <= {"defaults", "name", "source", "group_size", "model"}, file
         assert text.startswith("# @package _global_"), file
 
 

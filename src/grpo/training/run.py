@@ -26,6 +26,7 @@ from grpo.recording.progress import Progress, end_lines
 from grpo.recording.recorder import Recorder
 from grpo.runs import checkpoint, resume
 from grpo.runs.folder import RunFolder
+from grpo.runs.golds import look
 from grpo.runs.preflight import preflight
 from grpo.runs.signals import GracefulStop
 from grpo.training.assemble import Run, assemble, cpu_threads, make_module, training_sampling, transformers_engine
@@ -164,6 +165,8 @@ class Session:
             return
         engine = transformers_engine(self.made, self.made.policy)
         sampling, made = training_sampling(config), self.made
+        golds = look(config.task, made.scorer.functions[made.scorer.accuracy_name])
+        self.say_lines(start.aligned([("answers", line) for line in (golds.lines() if golds else [])]))
 
         def sample(round_: int) -> tuple[list[Prompt], list[Rollout], Scores]:
             prompts = made.book.refill(-1, round_, config.prompts_per_step)
