@@ -8,7 +8,8 @@ from typing import Any
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
-from grpo.rewards.extract import find_answer, number, same
+from grpo.rewards.extract import number, same
+from grpo.rewards.math_extract import one_answer
 from grpo.tasks.base import Extract
 
 
@@ -17,7 +18,7 @@ class Exact:
     """r = 1 if the extracted answer equals the column `answer` exactly, else 0; None where the column has none."""
 
     extract: Extract = "boxed"
-    """boxed: the last closed box only; hash: after the last ####; last_number; boxed_or_…: the other without a box."""
+    """boxed: the last closed box only, no row of guesses; hash: after the last ####; last_number; boxed_or_…: the other without a box."""
 
     def __call__(
         self, prompts: Sequence[Any], completions: Sequence[Any], answer: Sequence[Any], **columns: Any
@@ -28,12 +29,12 @@ class Exact:
     def _score(self, text: str, gold: Any) -> float | None:
         if gold is None:
             return None
-        found = find_answer(text, self.extract)
+        found = one_answer(text, self.extract)
         return float(found is not None and same(found, str(gold)))
 
     def answer(self, text: str) -> str | None:
         """The answer a completion gives, equal for equal answers: what a majority vote counts."""
-        found = find_answer(text, self.extract)
+        found = one_answer(text, self.extract)
         value = None if found is None else number(found)
         return found if value is None else str(value)
 

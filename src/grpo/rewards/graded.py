@@ -11,7 +11,8 @@ from pydantic.dataclasses import dataclass
 
 from grpo.config.nodes import Positive
 from grpo.rewards.exact import text_of
-from grpo.rewards.extract import find_answer, number
+from grpo.rewards.extract import number
+from grpo.rewards.math_extract import one_answer
 from grpo.tasks.base import Extract
 
 
@@ -34,7 +35,7 @@ class Numeric:
 
     def said(self, text: str) -> Fraction | None:
         """The number that the completion answers; None if it answers none."""
-        found = find_answer(text, self.extract)
+        found = one_answer(text, self.extract)
         return None if found is None else number(found)
 
     def answer(self, text: str) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from grpo.rewards.extract import find_answer
+from grpo.rewards.extract import find_answer, number
 from grpo.tasks.base import Extract
 
 GAP = 200
@@ -30,6 +30,13 @@ def find_answers(text: str, extract: Extract) -> tuple[str, ...]:
         return last_row(text)
     found = find_answer(text, "hash" if extract.endswith("hash") else "last_number")
     return () if found is None else (found,)
+
+
+def one_answer(text: str, extract: Extract) -> str | None:
+    """The answer of a completion that gives one; None for a row of different guesses, whichever comes last."""
+    parts = find_answers(text, extract)
+    values = {value if (value := number(part)) is not None else part for part in parts}
+    return parts[0] if len(values) == 1 else None
 
 
 def unclosed(text: str, extract: Extract) -> bool:
