@@ -66,6 +66,22 @@ class Picky:
         return None if answer.isdecimal() else "not a number"
 
 
+@dataclass
+class Slow:
+    """Gives up on everything that is long, and counts it."""
+
+    count: float = 0.0
+
+    def __call__(self, completions: Sequence[str], **columns: Any) -> list[float]:
+        self.count += sum(len(text) > 1000 for text in completions)
+        return [float("54" in text) for text in completions]
+
+    def metrics(self) -> dict[str, float]:
+        """Long ones since the last call."""
+        counted, self.count = self.count, 0.0
+        return {"timeouts": counted, "read": 7.0}
+
+
 @dataclass(frozen=True)
 class Holes:
     """Twelve questions a split; two right answers of train are missing or unreadable."""
@@ -115,3 +131,9 @@ def even(completions: Sequence[str], **columns: Any) -> list[float]:
     """Reads the tag."""
     inner = [text.removeprefix("<answer>").removesuffix("</answer>") for text in completions]
     return [float(text.isdecimal() and int(text) % 2 == 0) for text in inner]
+
+
+def fussy(completions: Sequence[str], answer: Sequence[str], **columns: Any) -> list[float]:
+    """Pays right answers only where they are even."""
+    pairs = zip(completions, answer, strict=True)
+    return [float(text == f"\\boxed{{{gold}}}" and int(gold) % 2 == 0) for text, gold in pairs]

@@ -137,6 +137,18 @@ def test_a_reward_that_does_not_pay_the_right_answer(capsys: pytest.CaptureFixtu
     assert "own does not pay it" in found["flags"][1]["text"]
 
 
+def test_a_right_answer_that_is_sometimes_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first question's answer, 54, is even; the odd ones are not paid."""
+    found = probed(capsys, *reward("fussy"), "--golds", "0", "--questions", "8", code=1)
+    odd = [question for question in found["questions"] if int(question["answer"]) % 2]
+    assert 0 < len(odd) < 8
+    text = (
+        f"the right answer counts as wrong on {len(odd)} of 8 questions: "
+        f'"{odd[0]["prompt"]}" answered with "\\boxed{{{odd[0]["answer"]}}}" earns 0.00'
+    )
+    assert found["flags"] == [{"about": "right answer", "text": text}]
+
+
 def test_a_trick_may_earn_as_much_without_counting_as_right(capsys: pytest.CaptureFixture[str]) -> None:
     """exact judges but is not paid; silence earns 1, \\boxed{54} 1/11."""
     words = [f"+reward.functions.brief={{_target_: {OWN}.brief, weight: 1.0}}", "reward.functions.exact.weight=0"]
@@ -190,6 +202,13 @@ def test_a_task_writes_its_own_answers(tmp_path: Path, capsys: pytest.CaptureFix
     assert "another's answer" not in first  # all are 4
     assert first["a half"] == {"kind": "a half", "text": "4.5", "rewards": {"own": 0.0}, "total": 0.0, "right": False}
     assert found["flags"] == []
+
+
+def test_what_a_function_counts_as_gone_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    """One hidden answer per question is longer than 1,000 characters; 3 questions × 11 kinds."""
+    found = probed(capsys, *reward("Slow"), "--questions", "3", "--golds", "0", code=1)
+    text = "own counted 3 timeouts in 33 completions, which it pays nothing"
+    assert {"about": "own", "text": text} in found["notes"]
 
 
 def test_chat_tasks_get_messages(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """Every right answer of the data set: is it there, can the reward use it, does the reward pay it?
 
-A reward function may offer `gold_problem(answer) -> str | None`: why it cannot judge by this right answer.
+A reward function may offer `gold_problem(answer) -> str | None`, why it cannot judge by this right answer, or
+`gold_problems(answers)`, the same for many at once.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from grpo.probe import writing
 from grpo.probe.measure import Encode, prompt_of, rollout
-from grpo.tasks.base import SPLITS, Question, Split
+from grpo.tasks.base import SPLITS, Question, Split, questions
 
 if TYPE_CHECKING:
     from grpo.rewards.scoring import Scorer
@@ -63,7 +64,7 @@ class GoldCheck:
     def _split(self, split: Split, advance: Callable[[int], None]) -> Golds:
         unusable, kept, count = 0, [], self.count(split)
         for start in range(0, count, BATCH):
-            batch = [self.task.question(split, i) for i in range(start, min(start + BATCH, count))]
+            batch = questions(self.task, split, start, min(start + BATCH, count))
             for problem in self._problems(batch):
                 unusable += 1
                 kept += [problem] if len(kept) < KEPT else []
@@ -71,26 +72,38 @@ class GoldCheck:
         return Golds(split, self.task.size(split), count, unusable, kept)
 
     def _problems(self, batch: Sequence[Question]) -> Iterator[Problem]:
-        asked: list[tuple[Question, str, str]] = []
-        for question in batch:
-            answer = writing.right_answer(self.task, question)
-            reason = "there is none" if answer is None else self._refusal(answer)
-            if reason:
-                yield Problem(question.id, answer, reason)
-            elif answer is not None:
-                asked.append((question, answer, writing.write(self.task, answer)))
-        prompts = [prompt_of(self.task, question) for question, _, _ in asked]
-        rollouts = [rollout(prompts[i], i, 0, text, self.encode) for i, (_, _, text) in enumerate(asked)]
+        answers = [writing.right_answer(self.task, question) for question in batch]
+        refused = self._refusals([answer for answer in answers if answer is not None])
+        asked: list[tuple[Question, str]] = []
+        for question, answer in zip(batch, answers, strict=True):
+            if answer is None or refused[answer]:
+                yield Problem(question.id, answer, "there is none" if answer is None else refused[answer] or "")
+            else:
+                asked.append((question, answer))
+        prompts = [prompt_of(self.task, question) for question, _ in asked]
+        texts = [writing.write(self.task, answer) for _, answer in asked]
+        rollouts = [rollout(prompts[i], i, 0, text, self.encode) for i, text in enumerate(texts)]
         verdicts = self.scorer.score(prompts, rollouts).accuracy.tolist()
-        for (question, answer, _), verdict in zip(asked, verdicts, strict=True):
+        for (question, answer), verdict in zip(asked, verdicts, strict=True):
             if verdict != 1.0:
                 does = "does not judge" if verdict != verdict else "does not pay"
                 yield Problem(question.id, answer, f"{self.scorer.accuracy_name} {does} it")
 
-    def _refusal(self, answer: str) -> str | None:
+    def _refusals(self, answers: Sequence[str]) -> dict[str, str | None]:
+        """Right answer → what a function has against it."""
+        different = list(dict.fromkeys(answers))
+        found: dict[str, str | None] = dict.fromkeys(different)
         for name, function in self.functions.items():
             for judge in (function, getattr(function, "of", None)):  # a reward of a reward: the inner one reads it
-                tell = getattr(judge, "gold_problem", None)
-                if tell and (problem := tell(answer)):
-                    return f"{name}: {problem}"
-        return None
+                for answer, problem in zip(different, _told(judge, different), strict=True):
+                    if problem and not found[answer]:
+                        found[answer] = f"{name}: {problem}"
+        return found
+
+
+def _told(judge: Any, answers: Sequence[str]) -> list[str | None]:
+    """What a function says about right answers, all at once where it can."""
+    if many := getattr(judge, "gold_problems", None):
+        return list(many(answers))
+    one = getattr(judge, "gold_problem", None)
+    return [one(answer) if one else None for answer in answers]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from grpo.data import Prompt, Rollout
 from grpo.probe.completions import Case, Kind, kinds
+from grpo.rewards.log import RewardLog
 from grpo.tasks.base import Question
 from grpo.tasks.order import permuted
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from grpo.config.schema import RewardConfig, RunConfig
     from grpo.rewards.scoring import Scorer
 
+TROUBLE = ("errors", "timeouts")  # counts of `metrics()` that no completion should cause
 Encode = Callable[[str], tuple[int, ...]]
 
 
@@ -42,6 +44,8 @@ class Measured:
     paid: Sequence[Paid]
     names: Sequence[str]
     weights: Sequence[float]
+    trouble: Mapping[str, int]
+    """What functions counted as gone wrong: rewards/math/timeouts → 3."""
 
     def of(self, kind: str) -> list[Paid]:
         """The completions of one kind, at most one per question."""
@@ -68,22 +72,29 @@ def measure(config: RunConfig, scorer: Scorer, cases: Sequence[Case], encode: En
     texts = [(i, name, text) for i, name, text in made if text is not None]
     prompts = [prompt_of(config.task, case.question) for case in cases]
     rollouts = [rollout(prompts[i], i, j, text, encode) for j, (i, _, text) in enumerate(texts)]
-    scores = scorer.score(prompts, rollouts)
+    log = RewardLog()
+    scores = scorer.score(prompts, rollouts, log=log)
     rows = zip(texts, scores.rewards.tolist(), scores.total.tolist(), scores.accuracy.tolist(), strict=True)
     paid = [
         Paid(i, kind, text, dict(zip(scorer.names, map(_known, rewards), strict=True)), _known(total), _right(accuracy))
         for (i, kind, text), rewards, total, accuracy in rows
     ]
-    return Measured(cases, tried, paid, scorer.names, scorer.weights)
+    trouble = {name: int(n) for name, n in log.counts.items() if n and name.rpartition("/")[2] in TROUBLE}
+    return Measured(cases, tried, paid, scorer.names, scorer.weights, trouble)
 
 
 def prompt_of(task: Any, question: Question) -> Prompt:
     """The question as reward functions see it: a text, or messages for a chat task."""
-    messages: tuple[dict[str, str], ...] | None = None
-    if task.chat:
-        system = ({"role": "system", "content": task.system},) if task.system else ()
-        messages = (*system, {"role": "user", "content": question.text})
-    return Prompt(question.id, (), question.text, question.columns, messages)
+    return Prompt(question.id, (), question.text, question.columns, messages_of(task, question))
+
+
+def messages_of(task: Any, question: Question) -> tuple[dict[str, str], ...] | None:
+    """The conversation that PromptBook renders (PromptBook.messages), here without a tokenizer; None for plain text."""
+    if task.chat is False or (task.chat == "auto" and question.messages is None):
+        return None
+    own = question.messages or ({"role": "user", "content": question.text},)
+    system = task.system if own[0]["role"] != "system" else None
+    return ({"role": "system", "content": system}, *own) if system else own
 
 
 def rollout(prompt: Prompt, group: int, sample: int, text: str, encode: Encode | None) -> Rollout:
@@ -128,7 +139,7 @@ def strict(config: RunConfig) -> bool:
     """True where only a box or a mark counts, by the accuracy function's own word or else by the task's."""
     name = config.reward.accuracy or next(iter(config.reward.functions))
     own = getattr(config.reward.functions[name], "extract", None)
-    return str(own or getattr(config.task, "extract", "")) in ("boxed", "hash", "boxed_or_hash")
+    return str(own or getattr(config.task, "extract", "")) in ("boxed", "hash", "boxed_or_hash", "answer_tag")
 
 
 def _known(value: float) -> float | None:

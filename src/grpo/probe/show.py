@@ -110,7 +110,7 @@ def _cells(measured: Measured, kind: Kind, total: bool, room: int) -> list[Text]
     paid = measured.of(kind.name)
     values = [shown(measured.mean(kind.name, name)) for name in measured.names]
     values += [shown(measured.mean(kind.name))] if total else []
-    example = shortened(" ".join(paid[0].text.split()), room)
+    example = shortened(paid[0].text, room)
     right = f"{sum(p.right is True for p in paid)}/{len(paid)}"
     return [Text(cell) for cell in (f"    {kind.name}", example, *values, right)]
 

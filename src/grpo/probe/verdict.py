@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -39,6 +38,10 @@ def notes(measured: Measured) -> list[Finding]:
         values = {paid.rewards[name] for paid in measured.paid}
         if len(values) == 1:
             found.append(Finding(name, f"{name} gives {shown(values.pop())} to every completion here"))
+    for metric, count in measured.trouble.items():
+        name, what = metric.split("/")[1:]
+        text = f"{name} counted {count:,} {what} in {len(measured.paid):,} completions, which it pays nothing"
+        found.append(Finding(name, text))
     empty, wrong = measured.mean("empty"), measured.mean("wrong answer")
     if empty is not None and wrong is not None and empty > wrong + SAME:
         text = f"an empty completion earns {shown(empty)}, a wrong answer {shown(wrong)}: it pays not to try"
@@ -53,12 +56,12 @@ def shown(value: float | None) -> str:
 
 def quoted(text: str, most: int = 40) -> str:
     """A text in quotes on one line, the middle of a long one left out."""
-    return json.dumps(shortened(text, most), ensure_ascii=False).replace("\\\\", "\\")
+    return f'"{shortened(text, most)}"'
 
 
 def shortened(text: str, most: int) -> str:
-    """The beginning and the end of a long text."""
-    half = (most - 3) // 2
+    """The beginning and the end of a long text, on one line."""
+    text, half = " ".join(text.split()), (most - 3) // 2
     return text if len(text) <= most else f"{text[: most - 3 - half].rstrip()} … {text[len(text) - half :].lstrip()}"
 
 
@@ -81,10 +84,12 @@ def _row(measured: Measured, kind: Kind) -> Iterator[Finding]:
     right, others = [p for p in rows if p.right], [p for p in rows if not p.right]
     if pays == "must":
         if others:
-            yield Finding(kind.name, f"{kind.says} is not paid on {_of(others, rows)}: {_example(measured, others[0])}")
+            yield Finding(
+                kind.name, f"{kind.says} counts as wrong on {_of(others, rows)}: {_example(measured, others[0])}"
+            )
     elif len(right) > (len(rows) / 2 if pays == "luck" else 0):
         yield Finding(kind.name, f"{kind.says} counts as right on {_of(right, rows)}: {_example(measured, right[0])}")
-    else:
+    elif any(paid.right for paid in gold):  # where no right answer counts, that is the flag
         mine, best = measured.mean(kind.name), _best(measured)
         if mine is not None and best is not None and mine >= best - SAME:
             text = f"{kind.says} earns no less than the right one, {shown(mine)} against {shown(best)} on average"
@@ -105,7 +110,7 @@ def _strictness(measured: Measured, kind: Kind) -> Iterator[Finding]:
     right, others = [p for p in rows if p.right], [p for p in rows if not p.right]
     pays = kind.pays_here(measured.cases[0].strict)
     if kind.name in ("in another format", "after thoughts", NO_BOX) and pays == "may" and others:
-        yield Finding(kind.name, f"{kind.says} is not paid on {_of(others, rows)}: {_example(measured, others[0])}")
+        yield Finding(kind.name, f"{kind.says} counts as wrong on {_of(others, rows)}: {_example(measured, others[0])}")
     elif pays == "luck" and 0 < len(right) <= len(rows) / 2:
         yield Finding(kind.name, f"{kind.says} happens to be right on {_of(right, rows)}")
 

@@ -17,7 +17,10 @@ from typing import Any
 from grpo.rewards.extract import number
 from grpo.tasks.base import Question
 
-_LAST_DIGITS = re.compile(r"\d{1,15}(?=\D*$)", re.ASCII)
+_LAST_NUMBER = re.compile(r"(?:\d+\.\d+|\d{1,15})(?=\D*$)", re.ASCII)
+_LETTER = re.compile(r"(\(?)([A-Z])(\)?)")
+_COMMAND = re.compile(r"\\(?:\\|(?:begin|end)\s*\{[^}]*\}|[A-Za-z]+)")
+_OPPOSITES = {"true": "false", "false": "true", "yes": "no", "no": "yes"}
 _ONES = (
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
     *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
@@ -30,6 +33,8 @@ def right_answer(task: Any, question: Question) -> str | None:
     """A right answer as the data has it; None where there is none."""
     own = getattr(task, "right_answer", None)
     answer = own(question) if own else question.columns.get("answer")
+    if isinstance(answer, list | tuple):  # any of them is right
+        answer = answer[0] if answer else None
     return None if answer is None or not str(answer).strip() else str(answer)
 
 
@@ -41,7 +46,7 @@ def write(task: Any, answer: str) -> str:
     extract = str(getattr(task, "extract", "boxed"))
     if extract.startswith("boxed"):
         return boxed(answer)
-    return {"last_number": said, "hash": hashed}.get(extract, str)(answer)
+    return {"last_number": said, "hash": hashed, "answer_tag": tagged}.get(extract, str)(answer)
 
 
 def boxed(answer: str) -> str:
@@ -52,6 +57,11 @@ def boxed(answer: str) -> str:
 def hashed(answer: str) -> str:
     """#### and the answer, as in GSM8K."""
     return f"#### {answer}"
+
+
+def tagged(answer: str) -> str:
+    """<answer>…</answer>"""
+    return f"<answer>{answer}</answer>"
 
 
 def said(answer: str) -> str:
@@ -67,14 +77,37 @@ def wrong_answers(task: Any, question: Question, gold: str, others: Sequence[str
 
 
 def neighbours(answer: str) -> list[str]:
-    """The answer with its last whole number changed by one and two: 54 → 55, 53, 56; \\frac{1}{2} → \\frac{1}{3}, …"""
-    found = _LAST_DIGITS.search(answer)
+    """Wrong by a little: 54 → 55, 53, 56; \\frac{1}{2} → \\frac{1}{3}; True → False; C → B, D; near → neas.
+
+    A decimal changes in its first digit, 0.123 → 0.223: many a scorer forgives the last ones of many.
+    """
+    found = _LAST_NUMBER.search(answer)
     if found is None:
-        return []
-    digits, before = found.group(), answer[: found.start()]
-    grouped = before.endswith((".", ","))  # 0.9 is not followed by 0.10, nor 1,999 by 1,1000
-    near = [str(int(digits) + step).zfill(len(digits)) for step in (1, -1, 2, -2) if int(digits) + step >= 0]
-    return [before + new + answer[found.end() :] for new in near if not grouped or len(new) == len(digits)]
+        return _neighbours_of_text(answer)
+    digits, before, after = found.group(), answer[: found.start()], answer[found.end() :]
+    if "." in digits:
+        first = next((i for i, digit in enumerate(digits) if digit in "123456789"), len(digits) - 1)
+        leads = [int(digits[first]) + step for step in (1, -1, 2)]
+        near = [f"{digits[:first]}{lead}{digits[first + 1 :]}" for lead in leads if 1 <= lead <= 9]
+    else:
+        near = [str(int(digits) + step).zfill(len(digits)) for step in (1, -1, 2, -2) if int(digits) + step >= 0]
+        if before.endswith(","):  # 1,999 is not followed by 1,1000
+            near = [new for new in near if len(new) == len(digits)]
+    return [before + new + after for new in near]
+
+
+def _neighbours_of_text(answer: str) -> list[str]:
+    if opposite := _OPPOSITES.get(answer.strip().casefold()):
+        return [opposite.title() if answer.strip().istitle() else opposite]
+    if letter := _LETTER.fullmatch(answer):
+        near = [chr(ord(letter[2]) + step) for step in (-1, 1, 2)]
+        return [f"{letter[1]}{new}{letter[3]}" for new in near if "A" <= new <= "Z"]
+    commands = [match.span() for match in _COMMAND.finditer(answer)]
+    for i in range(len(answer) - 1, -1, -1):
+        if answer[i].isalpha() and not any(start <= i < end for start, end in commands):
+            other = "a" if answer[i] == "z" else "A" if answer[i] == "Z" else chr(ord(answer[i]) + 1)
+            return [answer[:i] + other + answer[i + 1 :]]
+    return []
 
 
 def equal(one: str, other: str) -> bool:
