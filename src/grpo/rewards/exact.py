@@ -18,7 +18,7 @@ class Exact:
     """r = 1 if the extracted answer equals the column `answer` exactly, else 0; None where the column has none."""
 
     extract: Extract = "boxed"
-    """boxed: the last closed box, no row of guesses; hash: after the last ####; last_number; boxed_or_…: else the other."""
+    """boxed: the last closed box, no row of guesses; hash: after the last ####; last_number; boxed_or_…: either."""
 
     def __call__(
         self, prompts: Sequence[Any], completions: Sequence[Any], answer: Sequence[Any], **columns: Any
