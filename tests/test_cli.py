@@ -94,6 +94,7 @@ def test_how_a_run_may_end(
     [
         (["--group_size=16"], "--group_size   there is no such option; keys are written without dashes: group_size=16"),
         (["--hepl"], "--hepl   there is no such option; did you mean --help?"),
+        (["--dry-run"], "--dry-run   there is no such option; --cfg job checks and shows the configuration"),
         (["-m", "--cfg", "job"], "--cfg   shows one configuration; drop -m, and give one value per key"),
         (["--resolve"], "--resolve   goes with --cfg job"),
         (["--cfg", "job", "-p", "nope"], "--package nope   there is no such node; try objective, or a group's name"),
