@@ -117,7 +117,8 @@ def _flag(word: str, options: Sequence[str]) -> Mistake:
     """--group_size=16 is what other programs (and resumed W&B sweeps) write."""
     bare = word.lstrip("-")
     if bare.replace("-", "") in ("dryrun", "check"):
-        return Mistake(word, "there is no such option; --cfg job checks and shows the configuration, grpo.probe the reward")
+        hint = "--cfg job checks and shows the configuration, grpo.probe the reward"
+        return Mistake(word, f"there is no such option; {hint}")
     if "=" not in word and (hint := sentences.meant(word, options)):
         return Mistake(word, f"there is no such option{hint}")
     hint = f"keys are written without dashes: {bare if '=' in bare else f'{bare}=...'}"
