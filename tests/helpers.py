@@ -37,14 +37,14 @@ def digits(completions: Sequence[str], **columns: Any) -> list[float]:
     return [float(sum(c.isdigit() for c in text) % 2) for text in completions]
 
 
-def run(folder: Path, *overrides: str) -> tuple[int, Path]:
-    """Train in this process; exit code and the newest run folder."""
+def run(folder: Path, *overrides: str, without: Sequence[str] = ()) -> tuple[int, Path]:
+    """Train in this process; exit code and the newest run folder. `without`: keys of SMALL that are left out."""
     global calls
     calls = 0
     from grpo.config.check import load
     from grpo.training.run import run as train
 
-    said = {word.split("=")[0] for word in overrides}
+    said = {*without, *(word.split("=")[0] for word in overrides)}
     config, resolved = load([*(w for w in SMALL if w.split("=")[0] not in said), f"output_dir={folder}", *overrides])
     code = train(config, resolved)
     return code, newest(folder)

@@ -56,7 +56,7 @@ def read(text: str) -> Expression | None:
     if len(text) > LONGEST:
         return None
     left, equals, right = _plain(text).partition("=")
-    found = _worked_out(left)
+    found = _worked_out(left.strip())
     if found is None or not equals:
         return found
     return found if number(right.strip()) == found.value else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
@@ -38,7 +37,7 @@ class ReasoningGym:
     """The numbers of the data set, as in the task."""
     extract: Place = "boxed"
     """Where the answer is read: boxed | answer_tag | text."""
-    seconds: Annotated[float, Field(gt=0.0)] = 5.0
+    seconds: Annotated[float, Field(gt=0.0)] = 10.0
     """Limit for one answer; its process is then killed and 0 paid."""
     workers: Annotated[int, Field(strict=True, ge=1)] = 1
     """Processes that score."""
@@ -95,20 +94,9 @@ class ReasoningGym:
     def _workers(self) -> Workers:
         if self._inside.workers is None:
             generator_of(self.name, self.config)  # a wrong name is said here, not in another process
-            function = "grpo.rewards.reasoning_gym:score"
-            self._inside.workers = Workers(function, count=self.workers, seconds=self.seconds)
+            self._inside.workers = Workers(FUNCTION, count=self.workers, seconds=self.seconds)
         return self._inside.workers
 
 
+FUNCTION = "grpo.rewards.reasoning_gym_worker:score"
 COUNTED = {"error": "errors", "crash": "errors", "timeout": "timeouts"}
-
-
-def score(task: tuple[str, str, str, dict[str, Any]]) -> float:
-    """In the worker: the scorer's word on (data set, its config, answer, entry)."""
-    name, config, given, entry = task
-    return float(_generator(name, config).score_answer(given, entry))
-
-
-@lru_cache(maxsize=4)
-def _generator(name: str, config: str) -> Any:
-    return generator_of(name, json.loads(config), seed=0, size=1)

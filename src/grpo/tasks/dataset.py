@@ -117,7 +117,7 @@ class Dataset:
         columns = {key: value for key, value in row.items() if key != self.prompt_column}
         if self.answer_column is not None:
             answer = self.answer_of(row)
-            if "answer" in columns and columns["answer"] != answer:
+            if "answer" in columns and str(columns["answer"]) != str(answer):
                 columns["answer_raw"] = columns["answer"]  # GSM8K's whole solution stays within reach
             columns["answer"] = answer
         if isinstance(prompt, str):

@@ -99,18 +99,18 @@ def _carved(
 ) -> dict[Split, NDArray[np.int64]]:
     """Splits of one table. A question goes by its hash, so all rows with that question go together.
 
-    Of few rows a share may get none: it then gets the question whose hash comes nearest.
+    Of few rows a share may get none, or leave none for the others: it then gets the one question with the least hash.
     """
     marks = hashes[rows]
     place = marks.astype(np.float64) / 2.0**64
     result: dict[Split, NDArray[np.int64]] = {}
     taken = np.zeros(len(rows), dtype=bool)
     low = 0.0
-    for split, share in shares.items():
-        chosen = (place >= low) & (place < low + share)
-        if not chosen.any() and len(np.unique(marks[~taken])) > 1:
+    for others, (split, share) in zip(range(len(shares), 0, -1), shares.items(), strict=True):
+        chosen = (place >= low) & (place < low + share) & ~taken
+        left = len(np.unique(marks[~taken & ~chosen]))
+        if (left < others or not chosen.any()) and not taken.all():
             chosen = marks == marks[~taken].min()
-        chosen &= ~taken
         result[split] = rows[chosen]
         taken |= chosen
         low += share
