@@ -13,6 +13,7 @@ from batches import algorithm, gradient, prepare, random_batch
 from torch import Tensor
 
 from grpo.algorithm import surrogate
+from grpo.algorithm.distance import NgramJaccard, Said, diversity
 from grpo.algorithm.objective import sanitised
 from grpo.algorithm.surrogate_divergence import DivergenceMaskChapter, divergence
 from grpo.data import Tokens
@@ -103,9 +104,9 @@ def test_the_entropy_bonus_is_a_mean_over_all_tokens() -> None:
 
 
 def test_the_weight_of_a_pair() -> None:
-    """β = ½, h = (−1 + 2) − (−1 + 1) = 1, two pairs in the step: w = ±½ σ(−½)/2 on each token, −∂loss/∂log π."""
+    """β = ½, h = (−1 + 2) − (−3 + 3) = 1, two pairs in the step: w = ±½ σ(−½)/2 on each token, −∂loss/∂log π."""
     objective = algorithm("chapter/two_grpo", "kl=none", "form.beta=0.5")
-    tokens = tokens_of(rows([-1.0], [-1.0]), logp_old=rows([-2.0], [-1.0]), rewards=rows([1.0, 0.0])[0])
+    tokens = tokens_of(rows([-1.0], [-3.0]), logp_old=rows([-2.0], [-3.0]), rewards=rows([1.0, 0.0])[0])
     totals = replace(objective.totals(tokens.mask, tokens.groups, 1, None, tokens.rewards), pairs=2)
     logp = tokens.logp.clone().requires_grad_()
     loss = objective(tokens.replace(logp=logp), totals)
@@ -151,6 +152,37 @@ def test_only_the_policy_and_what_it_says_of_itself_have_a_gradient() -> None:
     assert first.logp_old is not None
     assert not first.logp_old.requires_grad
     assert torch.equal(first.logp_old, first.logp)
+
+
+def test_the_exact_penalty_is_computed_where_it_counts() -> None:
+    """kl=exact reads whole distributions, not log π_ref of the sampled tokens; β = 0 loads nothing."""
+    found = {
+        words: (
+            objective.needs_reference,
+            objective.needs_logp_ref,
+            objective.needs_exact_kl,
+            objective.trains_exact_kl,
+        )
+        for words in ("kl=exact", "kl=exact kl.place=reward", "kl=exact kl.coef=0", "kl=k3", "kl=none")
+        for objective in [algorithm("grpo", *words.split())]
+    }
+    assert found == {
+        "kl=exact": (True, False, True, True),
+        "kl=exact kl.place=reward": (True, False, True, False),
+        "kl=exact kl.coef=0": (False, False, False, False),
+        "kl=k3": (True, True, False, False),
+        "kl=none": (False, False, False, False),
+    }
+
+
+# ---- pairs
+
+
+def test_the_distance_of_two() -> None:
+    """(1, 2) and (3, 2) share no 2-gram: distance 1. Each of a group of two is as diverse as the two are apart."""
+    two = [Said("12", (1, 2)), Said("32", (3, 2))]
+    assert NgramJaccard()(*two) == 1.0
+    assert diversity(two, NgramJaccard()) == [1.0, 1.0]
 
 
 def test_a_completion_out_of_the_loss_is_in_no_pair() -> None:
