@@ -83,13 +83,16 @@ def test_words_are_lenient_and_an_echo_may_be_lucky(capsys: pytest.CaptureFixtur
 
 
 def test_the_table_fits(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in ([], ["task=words", "reward=multi"]):
+    multi = "first question  exact ×1  boxed ×0.5  length ×0.25  total  right"
+    for words, columns in (([], "first question  exact  right"), (["task=words", "reward=multi"], multi)):
         assert main([*words, "--questions", "2", "--golds", "5"]) == 0
         lines = capsys.readouterr().out.splitlines()
         assert max(map(len, lines)) <= 100
         assert not any(line.endswith(" ") for line in lines)
         row = next(line for line in lines if "wrong answer" in line)
         assert row.endswith("0/2")
+        header = next(line for line in lines if "first question" in line)
+        assert header.split() == columns.split()
         assert lines[-1].strip() == "nothing to flag"
         assert any("all are usable and paid: the first 5 train" in line for line in lines)
 
@@ -200,8 +203,32 @@ def test_a_task_writes_its_own_answers(tmp_path: Path, capsys: pytest.CaptureFix
     assert first["wrong answer"]["text"] == "<answer>5</answer>"
     assert not first["wrong answer"]["right"]
     assert "another's answer" not in first  # all are 4
-    assert first["a half"] == {"kind": "a half", "text": "4.5", "rewards": {"own": 0.0}, "total": 0.0, "right": False}
+    assert first["a half"] == {
+        "kind": "a half",
+        "text": "<answer>4.5</answer>",
+        "rewards": {"own": 0.0},
+        "total": 0.0,
+        "right": False,
+    }
     assert found["flags"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "tricks"),
+    [
+        ("countdown", {"target alone": "2", "target and zero": "2+0"}),
+        ("pairs", {"target alone": "83", "difference": "84-1", "three numbers": "83+0+0"}),
+    ],
+)
+def test_many_right_answers_and_the_tricks_of_their_tasks(
+    name: str, tricks: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = probed(capsys, f"task={name}", "--questions", "4", "--golds", "300")
+    assert rows(found)["right answer"]["right"]
+    assert {kind: (row["text"], row["right"]) for kind, row in rows(found).items() if kind in tricks} == {
+        kind: (text, False) for kind, text in tricks.items()
+    }
+    assert all(split["unusable"] == 0 for split in found["golds"])
 
 
 def test_what_a_function_counts_as_gone_wrong(capsys: pytest.CaptureFixture[str]) -> None:

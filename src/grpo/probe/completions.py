@@ -129,7 +129,7 @@ def cases(task: Any, questions: Sequence[Question], strict: bool) -> list[Case]:
 def kinds(cases: Sequence[Case]) -> list[Kind]:
     """The package's kinds and the tricks that the task knows."""
     tricks = dict.fromkeys(name for case in cases for name in _tricks(case))
-    return [*KINDS, *(Kind(name, f"{name}, a trick,", "never", partial(_trick, name)) for name in tricks)]
+    return [*KINDS, *(Kind(name, name, "never", partial(_trick, name)) for name in tricks)]
 
 
 def _tricks(case: Case) -> Mapping[str, str]:
@@ -138,4 +138,5 @@ def _tricks(case: Case) -> Mapping[str, str]:
 
 
 def _trick(name: str, case: Case) -> str | None:
-    return _tricks(case).get(name)
+    answer = _tricks(case).get(name)
+    return None if answer is None else case.write(answer)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from grpo.data import Prompt, Rollout
 from grpo.probe.completions import Case, Kind, kinds
 from grpo.rewards.log import RewardLog
-from grpo.tasks.base import Question
+from grpo.tasks.base import Question, messages_of
 from grpo.tasks.order import permuted
 
 if TYPE_CHECKING:
@@ -86,15 +86,6 @@ def measure(config: RunConfig, scorer: Scorer, cases: Sequence[Case], encode: En
 def prompt_of(task: Any, question: Question) -> Prompt:
     """The question as reward functions see it: a text, or messages for a chat task."""
     return Prompt(question.id, (), question.text, question.columns, messages_of(task, question))
-
-
-def messages_of(task: Any, question: Question) -> tuple[dict[str, str], ...] | None:
-    """The conversation that PromptBook renders (PromptBook.messages), here without a tokenizer; None for plain text."""
-    if task.chat is False or (task.chat == "auto" and question.messages is None):
-        return None
-    own = question.messages or ({"role": "user", "content": question.text},)
-    system = task.system if own[0]["role"] != "system" else None
-    return ({"role": "system", "content": system}, *own) if system else own
 
 
 def rollout(prompt: Prompt, group: int, sample: int, text: str, encode: Encode | None) -> Rollout:

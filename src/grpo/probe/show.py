@@ -22,10 +22,11 @@ WIDTH = 100  # where the output is no terminal
 LEAST, MOST = 20, 46  # characters of a completion
 COLUMN = 10  # of the first word of a line
 SECTIONS: dict[str, tuple[Pays, ...]] = {
-    "must count as right": ("must",),
-    "may count as right": ("may",),
-    "must not count as right": ("never", "luck"),
+    "must count": ("must",),
+    "may count": ("may",),
+    "must not count": ("never", "luck"),
 }
+"""Title in the table → the kinds under it; the last column tells what counted as right."""
 
 
 def show(
@@ -87,11 +88,12 @@ def table(measured: Measured, flagged: set[str], width: int) -> Table:
     total = len(measured.names) > 1 or measured.weights[0] != 1.0
     headers = [f"{n} ×{w:g}" if total else n for n, w in zip(measured.names, measured.weights, strict=True)]
     headers += ["total", "right"] if total else ["right"]
-    taken = 24 + sum(2 + max(5, len(header)) for header in headers) + 4
+    words = max(len(kind.name) for kind in measured.kinds) + 4
+    taken = words + 2 + sum(2 + max(6, len(header)) for header in headers) + 3
     room = min(MOST, max(LEAST, width - taken))
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    grid.add_column("", no_wrap=True, min_width=22)
-    grid.add_column("answers to the first question"[:room], no_wrap=True)
+    grid.add_column("", no_wrap=True, min_width=words)
+    grid.add_column("first question", no_wrap=True)
     for header in headers:
         grid.add_column(header, justify="right", no_wrap=True)
     grid.add_column("", no_wrap=True)

@@ -5,7 +5,7 @@ Where an answer stands follows from the task's `extract`. A task whose answers l
     right_answer(question) -> str | None       a right answer, where it is not the column `answer`
     wrong_answers(question) -> Sequence[str]   answers that are surely wrong, the likeliest first
     write_answer(answer) -> str                a completion that gives `answer`, without thoughts before it
-    tricks(question) -> Mapping[str, str]      completions that must not count as right, each with a name of its own
+    tricks(question) -> Mapping[str, str]      further answers that must not count as right, by what they are called
 """
 
 from __future__ import annotations

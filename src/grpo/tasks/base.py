@@ -37,7 +37,8 @@ class Task(Protocol):
     """The members every task has; see arithmetic.py for the smallest one.
 
     A task may also have: `too_long`, refuse (where it is missing) or drop; `notes()`, lines for the start table about
-    its splits; `batch(split, start, stop)`, many at once where that is cheaper than one by one.
+    its splits; `batch(split, start, stop)`, many at once where that is cheaper than one by one; and what
+    grpo.probe asks it about its answers (probe/writing.py).
     """
 
     @property
@@ -76,6 +77,15 @@ def questions(task: Task, split: Split, start: int, stop: int) -> list[Question]
     """Questions start … stop − 1 of the split."""
     many = getattr(task, "batch", None)
     return many(split, start, stop) if many else [task.question(split, i) for i in range(start, stop)]
+
+
+def messages_of(task: Task, question: Question) -> tuple[dict[str, str], ...] | None:
+    """System and user message of a chat task, or the question's own conversation; None for a plain one."""
+    if task.chat is False or (task.chat == "auto" and question.messages is None):
+        return None
+    own = question.messages or ({"role": "user", "content": question.text},)
+    system = task.system if own[0]["role"] != "system" else None
+    return ({"role": "system", "content": system}, *own) if system else own
 
 
 def split_of(*problem: str | int) -> Split:

@@ -59,6 +59,11 @@ class Countdown:
     def _pools(self) -> dict[Split, tuple[Problem, ...]]:
         return _pools(self.numbers, self.largest, self.largest_target, self.operations, self.use)
 
+    def tricks(self, question: Question) -> dict[str, str]:
+        """What grpo.probe tries besides: the target without the numbers."""
+        target = question.columns["target"]
+        return {"target alone": f"{target}", "target and zero": f"{target}+0"}
+
     def _text(self, numbers: tuple[int, ...], target: int) -> str:
         listed = [str(n) for n in numbers]
         if not self.chat:

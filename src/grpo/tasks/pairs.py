@@ -39,6 +39,11 @@ class Pairs:
         share = hash64("pair", target) % (target + 1)
         return Question(str(target), text, {"answer": f"{share}+{target - share}", "target": target})
 
+    def tricks(self, question: Question) -> dict[str, str]:
+        """What grpo.probe tries besides: the target alone, a difference, a sum of three numbers."""
+        target = question.columns["target"]
+        return {"target alone": f"{target}", "difference": f"{target + 1}-1", "three numbers": f"{target}+0+0"}
+
 
 @lru_cache(maxsize=8)
 def _pool(largest: int, split: Split) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from grpo.data import Prompt
 from grpo.errors import UserError
-from grpo.tasks.base import SPLITS, Question, Split, Task
+from grpo.tasks.base import SPLITS, Question, Split, Task, messages_of
 from grpo.tasks.order import permuted
 from grpo.tasks.survey import Survey, survey, too_long
 
@@ -66,11 +66,7 @@ class PromptBook:
 
     def messages(self, question: Question) -> tuple[dict[str, str], ...] | None:
         """System and user message of a chat task, or the question's own conversation; None for a plain one."""
-        if self.task.chat is False or (self.task.chat == "auto" and question.messages is None):
-            return None
-        own = question.messages or ({"role": "user", "content": question.text},)
-        system = self.task.system if own[0]["role"] != "system" else None
-        return ({"role": "system", "content": system}, *own) if system else own
+        return messages_of(self.task, question)
 
     def render(self, question: Question) -> str:
         """The text the policy continues: the question, or its chat template with the assistant's header at the end."""
