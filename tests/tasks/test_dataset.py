@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests import helpers
 
+from grpo.config.check import load as load_config
 from grpo.errors import UserError
 from grpo.models.architecture import make_tokenizer
 from grpo.tasks.base import SPLITS, questions
@@ -276,3 +277,24 @@ def test_five_steps_end_to_end_and_resume_equals_an_uninterrupted_run(
         assert whole == parts
     columns = {row["prompt_id"] for row in helpers.lines(straight / "samples.jsonl")}
     assert all(name.startswith("train:") for name in columns)
+
+
+def test_the_presets_only_name_columns() -> None:
+    for folder, rows in {
+        "gsm8k": [{"question": f"How much is {i}+1?", "answer": f"It is {i}.\n#### {i + 1}"} for i in range(30)],
+        "math": [{"problem": f"Find ${i}+1$.", "solution": "s", "answer": f"{i + 1}", "level": 1} for i in range(30)],
+    }.items():
+        Path(folder).mkdir()
+        jsonl(f"{folder}/train.jsonl", rows[:20])
+        jsonl(f"{folder}/test.jsonl", rows[19:])  # one question too many, dropped from train and counted
+        words = [f"task={folder}", f"task.path={folder}", "task.subset=null", "task.cache_dir=cache"]
+        config, resolved = load_config(words)
+        assert set(resolved["task"]) <= {"_target_", *Dataset.__dataclass_fields__}
+        task = config.task
+        assert task.size("test") == 11
+        assert len(all_of(task)) == 30
+        assert {q.columns["answer"] for q in all_of(task)} == {str(i + 1) for i in range(30)}
+        assert "1 questions of train that stand in test too dropped" in task.notes()
+        text = PromptBook(task, make_tokenizer(), 0, 512).split("test", 1)[0].text
+        assert text.startswith("<bos>user: ")
+        assert "\\boxed{}" in text

@@ -96,7 +96,7 @@ class _Unknown:
 
     def see(self, batch: Sequence[Question]) -> None:
         for question in batch if self.active else ():
-            strange = [c for c in sorted(set(self.book.render(question))) if self.is_unknown(c)]
+            strange = [c for c in sorted(set("".join(_texts(question)))) if self.is_unknown(c)]
             if strange:
                 self.count += 1
                 self.first = self.first or question.id
@@ -113,6 +113,10 @@ class _Unknown:
         )
 
 
+def _texts(question: Question) -> list[str]:
+    return [turn["content"] for turn in question.messages] if question.messages else [question.text]
+
+
 def _ids(book: PromptBook, text: str) -> list[int]:
     return book.tokenizer.encode(text, add_special_tokens=False)
 
@@ -127,8 +131,7 @@ class _Special:
 
     def see(self, batch: Sequence[Question]) -> None:
         for question in batch if self.pattern is not None else ():
-            texts = [m["content"] for m in question.messages] if question.messages else [question.text]
-            found = next((match for text in texts if (match := self.pattern.search(text))), None)  # pyright: ignore[reportOptionalMemberAccess]
+            found = next((match for text in _texts(question) if (match := self.pattern.search(text))), None)  # pyright: ignore[reportOptionalMemberAccess]
             if found:
                 self.count, self.token = self.count + 1, self.token or found.group()
 

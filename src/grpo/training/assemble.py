@@ -72,6 +72,7 @@ def autocast_for(precision: str, device: torch.device, dtype: torch.dtype) -> Ca
 def assemble(config: Any) -> Run:
     """Load the policy, its tokenizer and, only where some part reads it, the reference."""
     objective = build(config)
+    config.task.size("train")  # a missing file or column is told before a large model is loaded
     device = pick_device(config.trainer.accelerator)
     policy, tokenizer = models.load_policy(config.model, device)
     book = PromptBook(config.task, tokenizer, config.seed, prompt_limit(config, models.context_length(policy)))
