@@ -104,7 +104,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("after thoughts", "the right answer after <think>…</think>", "may", _thought),
     Kind("in another format", "the right answer in another format", "may", _otherwise),
     Kind("in words", "the right answer in words", "may", _in_words),
-    Kind(NO_BOX, "the right answer without a box", "may", _no_box),
+    Kind(NO_BOX, "the right answer outside a box", "may", _no_box),
     Kind("wrong answer", "a wrong answer", "never", _wrong),
     Kind("another's answer", "the right answer of another question", "luck", _other),
     Kind("several answers", "a list of guesses", "never", _several),

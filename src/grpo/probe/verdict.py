@@ -88,7 +88,9 @@ def _row(measured: Measured, kind: Kind) -> Iterator[Finding]:
                 kind.name, f"{kind.says} counts as wrong on {_of(others, rows)}: {_example(measured, others[0])}"
             )
     elif len(right) > (len(rows) / 2 if pays == "luck" else 0):
-        yield Finding(kind.name, f"{kind.says} counts as right on {_of(right, rows)}: {_example(measured, right[0])}")
+        meant = "; if this is meant, say so by task.extract" if kind.name == NO_BOX else ""
+        example = _example(measured, right[0]) + meant
+        yield Finding(kind.name, f"{kind.says} counts as right on {_of(right, rows)}: {example}")
     elif any(paid.right for paid in gold):  # where no right answer counts, that is the flag
         mine, best = measured.mean(kind.name), _best(measured)
         if mine is not None and best is not None and mine >= best - SAME:
@@ -107,7 +109,8 @@ def _strictness(measured: Measured, kind: Kind) -> Iterator[Finding]:
     rows = measured.of(kind.name)
     if not rows:
         return
-    right, others = [p for p in rows if p.right], [p for p in rows if not p.right]
+    asked = {paid.case for paid in measured.of("right answer") if paid.right}  # the others are flagged already
+    right, others = [p for p in rows if p.right], [p for p in rows if not p.right and p.case in asked]
     pays = kind.pays_here(measured.cases[0].strict)
     if kind.name in ("in another format", "after thoughts", NO_BOX) and pays == "may" and others:
         yield Finding(kind.name, f"{kind.says} counts as wrong on {_of(others, rows)}: {_example(measured, others[0])}")
