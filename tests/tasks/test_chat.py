@@ -54,6 +54,7 @@ def test_a_conversation_is_rendered_whole_and_ends_with_the_assistants_header() 
     assert prompt.text == ("<bos>system: Be brief.\nuser: What is 1+1?\nassistant: 2\nuser: And 2+2? (3)\nassistant: ")
     assert prompt.token_ids.count(1) == 1  # K01: the template wrote the BOS, encoding adds no second one
     assert [m["role"] for m in prompt.messages or ()] == ["system", "user", "assistant", "user"]
+    assert all(None not in m.values() for m in prompt.messages or ())
 
 
 def test_a_conversations_own_system_message_stays() -> None:
