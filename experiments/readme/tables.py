@@ -35,6 +35,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "trl_keys": trl_table.markdown,
     "default_run": _file("default_run/table.md"),
     "words_levels": _file("words_levels/table.md"),
+    "learning_off_policy": _file("learning/off_policy.md"),
+    "learning_on_policy": _file("learning/on_policy.md"),
     "smollm2_words": _file("smollm2_words/table.md"),
 }
 
