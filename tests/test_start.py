@@ -65,7 +65,7 @@ def test_a_long_prompt_is_shown_from_both_ends() -> None:
     text = "<|im_start|>system\nIt's brief." + 100 * "x" + "<|im_end|>\n<|im_start|>assistant\n"
     facts = start.Facts(first_prompt=text, first_prompt_ids=tuple(range(40)), data_notes=("3 prompts dropped",))
     line = next(line for line in made(facts=facts).splitlines() if line.startswith("  prompt"))
-    assert line.startswith('  prompt      "<|im_start|>system\\nIt\'s brief.xxx')
+    assert line.startswith("  prompt      \"<|im_start|>system\\nIt's brief.xxx")
     assert line.endswith('<|im_end|>\\n<|im_start|>assistant\\n" · 40 tokens: 0 1 2 3 4 5 … 35 36 37 38 39')
     assert "\n              3 prompts dropped\n" in made(facts=facts)
 

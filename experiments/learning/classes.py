@@ -34,7 +34,7 @@ VOCABULARY = 5
 def numbers(seed: int, group_size: int, off_policy: bool, groups: int = 6) -> Numbers:
     """A batch of `groups` prompts, the first all right and the second all wrong, the others mixed; lengths 1 to 12."""
     draw = random.Random(seed)
-    data: dict[str, Any] = {key: [] for key in ("logp", "logp_old", "logp_ref", "logp_rollout", "entropy")}
+    data: dict[str, Any] = {key: [] for key in ("logp", "logp_old", "logp_ref", "logp_rollout", "entropy", "tokens")}
     data |= {"rewards": [], "group_ids": [], "truncated": []}
     for group in range(groups):
         right = {0: group_size, 1: 0}.get(group, draw.randint(1, group_size - 1))
@@ -47,6 +47,7 @@ def numbers(seed: int, group_size: int, off_policy: bool, groups: int = 6) -> Nu
             data["logp"].append(moved if off_policy else old)
             data["logp_ref"].append([min(x + draw.gauss(0, 0.2), -1e-3) for x in old])
             data["entropy"].append([draw.random() for _ in old])
+            data["tokens"].append([str(int(-10 * x) % 3) for x in old])
             data["rewards"].append(float(sample < right))
             data["group_ids"].append(group)
             data["truncated"].append(length == LONGEST)

@@ -66,7 +66,7 @@ _SECTIONS: dict[str, list[tuple[str, str, str]]] = {
         ),
         ("surrogate/weight_max", "max_it |w_it|", ""),
         ("surrogate/weight_zero", "share of tokens with w_it = 0", "share"),
-        ("kl/ref", "mean_it of the KL penalty against the reference: the estimate, or the exact KL with kl=exact", "nats/token"),
+        ("kl/ref", "mean_it of the KL penalty against the reference policy, estimated or exact", "nats/token"),
         ("grad_norm", "mean over updates of the global L2 norm of the gradient before clipping", ""),
         ("grad_clipped", "share of updates whose gradient norm exceeded max_grad_norm", "share"),
         ("lr", "learning rate of the step's last update", ""),

@@ -182,7 +182,7 @@ def log_samples(logger: Logger, step: int, rows: Sequence[Mapping[str, Any]]) ->
     ]
     import wandb
 
-    table = wandb.Table(columns=[*columns, *names], data=data)
+    table = wandb.Table(columns=[*columns, *names], data=data)  # pyright: ignore[reportArgumentType]  # rows of values
     logger.log_metrics({f"samples/step_{step:05d}": table, "train/step": step}, step=step)  # pyright: ignore
 
 
