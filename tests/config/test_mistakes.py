@@ -66,7 +66,7 @@ AFTER = "an advantage compares the completions of one prompt"
         ),
         ("model.lr=abc", "model.lr   must be a number, not abc"),
         ("seed.x=3", "seed.x   seed is a single value and has no keys"),
-        ("reward.weights.exact=1", "reward.weights.exact   reward has functions, accuracy, right_at"),
+        ("reward.weights.exact=1", "reward.weights.exact   reward has functions, accuracy, right_at, time_limit"),
         ("choices.algo=dapo", "choices.algo   there is no such key; --help lists them"),
         ("+algo=[grpo,dapo]", "algo   takes one algorithm, not 2; to run each of them: -m algo=grpo,dapo"),
         ("algo=grpo,dapo", "algo   algo=grpo,dapo is more than one value; add -m to run a job for each"),
