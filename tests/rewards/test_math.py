@@ -361,3 +361,29 @@ def test_sympy_stays_out_of_the_trainer() -> None:
         "sys.exit(any(m in sys.modules for m in ('sympy', 'math_verify', 'torch')))"
     )
     assert subprocess.run([sys.executable, "-c", code], env=dict(os.environ), check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold"),
+    [
+        *[("5 kg", "5 g"), ("5 m", "5 s"), ("5 km", "5 m"), ("3 h", "3 s"), ("5 ml", "5 l"), ("5 m", r"5\text{ km}")],
+        *[("5", "5t"), ("5t", "5"), ("5t", "5c"), ("3ab", "3"), ("2rs", "2")],  # letters are variables, not units
+        *[(r"5\%", "5 kg"), ("5 kg", r"5\%"), (r"\$5", r"5\%")],
+        *[(r"\pi r^2", r"\pi R^2"), ("2X", "2x")],  # case counts
+        *[("{1,2},{3}", "{1,2,3}"), ("1=1", "2=2"), ("0=0", "x=x"), ("2024-01-05", "2018")],
+    ],
+)
+def test_what_looks_alike_is_not_paid(math, answer: str, gold: str) -> None:
+    assert one(math, gold, box(answer)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold"),
+    [
+        *[(r"t\cdot 5", "5t"), ("3ba", "3ab"), ("2x", "x+x"), (r"R^2\pi", r"\pi R^2"), ("e^{2x}", "(e^x)^2")],
+        *[(r"\frac{m}{s}", "m/s"), ("7pi", r"7\pi"), (r"\sin(2x)", r"2\sin x\cos x"), ("3+4i", "4i+3")],
+        *[("2x-y+3=0", "y=2x+3"), (r"0\le x<1", "[0,1)"), (r"5\%", "5"), ("5", "5 kg")],
+    ],
+)
+def test_what_is_the_same_is_paid(math, answer: str, gold: str) -> None:
+    assert one(math, gold, box(answer)) == 1.0

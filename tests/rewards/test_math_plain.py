@@ -136,7 +136,7 @@ def test_tidy(text: str, expected: str) -> None:
         (r"90^\circ", "90", "degree"),
         (r"\sin 30^\circ", r"\sin 30^\circ", ""),
         (r"-\$5", "-5", "dollar"),
-        ("50%", "50", ""),
+        ("50%", "50", "percent"),
         ("7 apples", "7", "apple"),
         ("7 sinx", "7 sinx", ""),
         ("5 million", "5 million", ""),

@@ -105,6 +105,14 @@ def oversized(text: str) -> bool:
     return False
 
 
+_DATE = re.compile(r"(?<![\d.])(?:\d{4}-\d\d?-\d\d?|0\d+[-+*/]|\d+[-+*/]0\d+)(?![\d.])")
+
+
+def is_date(text: str) -> bool:
+    """2024-01-05, or anything else that adds or subtracts numbers with leading zeros."""
+    return bool(_DATE.search(text))
+
+
 def malformed(text: str) -> bool:
     r"""Two numbers side by side that are no mixed number: "4 10/3", "12 34", r"4\frac{10}{3}"; parsers add them."""
     if value(text) is not None:

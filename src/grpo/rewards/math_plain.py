@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from grpo.rewards.math_number import malformed, oversized, same_number, value
+from grpo.rewards.math_number import is_date, malformed, oversized, same_number, value
 from grpo.rewards.math_shape import EQUALS, RELATION, SETLIKE, Leaf, Many, Node, sides_of
 from grpo.rewards.math_text import compact, words
 from grpo.rewards.math_units import same_unit, split_unit
@@ -111,6 +111,8 @@ def _same_side(answer: str, gold: str, leaf: LeafSame | None) -> Verdict:
         return False
     if compact(body) == compact(gold_body):
         return True
+    if is_date(body) or is_date(gold_body):
+        return False
     if _based(body) or _based(gold_body):
         return _same_based(body, gold_body)
     number, gold_number = value(body), value(gold_body)

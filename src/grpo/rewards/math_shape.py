@@ -54,7 +54,9 @@ EQUALS = re.compile(r"(?<![<>!:=\\])=(?!=)")
 
 def parse(text: str, depth: int = 0) -> Node:
     """The structure of a tidy text."""
-    text = _unwrapped(_IN.sub("", text).strip())
+    text = _IN.sub("", text).strip()
+    if depth == 0 or "," not in text:  # {1,2},{3} are two sets, not one list
+        text = _unwrapped(text)
     if (match := _SET_OF.fullmatch(text)) and RELATION.search(match.group(2)):
         text = match.group(2).strip()  # {x | x > 2} is x > 2
     if depth >= DEEPEST or value(text) is not None:
@@ -98,6 +100,7 @@ def key(node: Node, names: bool = False) -> str:
         return said
     name, parts = sides_of(node.text)
     body, unit = split_unit(parts[-1])
+    unit = "" if unit == "percent" else unit
     number = value(body)
     written = compact(body) if number is None else str(number.value)
     return f"{name + '=' if names and name else ''}{written} {unit}".strip()

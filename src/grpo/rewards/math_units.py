@@ -77,7 +77,7 @@ def split_unit(text: str) -> tuple[str, str]:
     """(what stands before the unit, the unit in one spelling), of a tidy text; the unit is "" without one."""
     without = _PERCENT.sub("", text)
     if without != text:
-        return without.strip(), ""
+        return without.strip(), "percent"
     for sign, unit in SIGNS.items():
         for body in (text.removeprefix(sign), text.removeprefix("-" + sign), text.removesuffix(sign)):
             if body != text and body:

@@ -102,7 +102,10 @@ def _parsed(text: str) -> Any:
         raise
     except Exception as error:
         raise Unparsed from error
-    if not found or found[0] in (sympy.zoo, sympy.nan):
+    # A relation of numbers is only true or false: 3 > 2 is not 5 > 4.
+    if not found or found[0] in (sympy.zoo, sympy.nan, sympy.true, sympy.false):
+        raise Unparsed
+    if isinstance(found[0], sympy.core.relational.Relational) and not found[0].free_symbols:
         raise Unparsed
     return _exact(found[0])
 
@@ -116,7 +119,30 @@ def _readable(text: str) -> str:
     r"""What the parser misreads, said otherwise: \frac\pi3, degrees within an expression, "%" and 1.5e6."""
     text = _SECOND.sub(r"\1{\2}", _FIRST.sub(r"\1{\2}", text))
     text = re.sub(r"(\d+(?:\.\d+)?) ?\^ ?(?:\\circ|\{ ?\\circ ?\})", r"(\1\\cdot\\frac{\\pi}{180})", text)
-    return re.sub(r"(?<![\d.])(\d+\.?\d*)[eE]([-+]?\d+)", r"\1\\cdot 10^{\2}", text).replace("%", r"\%")
+    text = re.sub(r"(?<![\d.])(\d+\.?\d*)[eE]([-+]?\d+)", r"\1\\cdot 10^{\2}", text).replace("%", r"\%")
+    return _LETTER.sub(_indexed, text)
+
+
+_LETTER = re.compile(
+    r"\\(?:mathbb|mathcal|begin|end|text|operatorname) ?(?:\{[^{}]*\}|[A-Z])|\\[A-Za-z]+"
+    r"|(?<![A-Za-z])(?:arc)?(?:sinh?|cosh?|tanh?|cot|sec|csc|log|ln|exp|sqrt)(?![a-z])"
+    r"|(?<![A-Za-z])pi(?![A-Za-z])|(?P<letter>[A-DF-HJ-Za-df-hj-z])(?P<prime>'*)(?:_(?P<index>\w|\{\w+\}))?"
+)
+
+
+def _indexed(match: re.Match[str]) -> str:
+    r"""A variable as x with a number of its own, such as x_{114} for r.
+
+    The parser folds case (R is not r) and drops letters that it takes for units (5t is not 5).
+    """
+    if match.group() == "pi":
+        return r"\pi "
+    if match.group("letter") is None:
+        return match.group()
+    number = 0
+    for character in match.group("letter") + match.group("prime") + (match.group("index") or "").strip("{}"):
+        number = number * 128 + ord(character) % 128
+    return f"x_{{{number}}}"
 
 
 def _exact(found: Any) -> Any:
