@@ -166,3 +166,23 @@ def test_a_reward_that_sleeps_for_ever_ends_the_run_with_a_sentence(wait) -> Non
     assert time.monotonic() - began < 30
     assert not [t for t in threading.enumerate() if isinstance(t, threading.Timer)]  # no alarm is left behind
     assert scorer(own=lengths, time_limit=0.2).score(PLAIN, THREE).total.tolist() == [1.0, 2.0, 1.0]
+
+
+def test_what_a_function_does_to_its_arguments_stays_with_it() -> None:
+    def spoils(prompts, completions, answer, numbers):
+        numbers[0].append(9)
+        answer[0], completions[:] = "spoiled", ["x"]
+        prompts.clear()
+        return [0.0] * 3
+
+    seen = []
+    prompts = [Prompt("p", (1,), "1+1=", {"answer": "2", "numbers": [1]}), PLAIN[1]]
+    made = scorer(
+        a=spoils,
+        b=lambda prompts, completions, answer, numbers: (
+            seen.append((prompts, completions, answer, numbers)) or [0.0] * 3
+        ),
+    )
+    made.score(prompts, THREE)
+    assert seen == [(["1+1=", "1+1=", "2+2="], ["2", "33", "4"], ["2", "2", "4"], [[1], [1], None])]
+    assert prompts[0].columns["numbers"] == [1]

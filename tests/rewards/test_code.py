@@ -152,3 +152,32 @@ def test_for_ever_ends_at_the_limit_and_the_neighbours_are_paid() -> None:
     finally:
         made.close()
     assert time.monotonic() - start < 60
+
+
+@pytest.mark.parametrize(
+    ("tests", "read"),
+    [
+        (
+            '["assert f(1) == 1", "assert f(2) == 4"]',
+            ["assert f(1) == 1", "assert f(2) == 4"],
+        ),
+        ("assert f(1) == 1", ["assert f(1) == 1"]),
+        ("", []),
+        (None, []),
+        (float("nan"), []),
+        (["", "assert f"], ["assert f"]),
+    ],
+)
+def test_tests_as_data_sets_write_them(tests, read) -> None:
+    from grpo.rewards.code import _statements
+
+    assert _statements(tests, "tests") == read
+
+
+@pytest.mark.parametrize("tests", [5, [None], {"a": 1}])
+def test_tests_that_are_none(tests) -> None:
+    from grpo.errors import UserError
+    from grpo.rewards.code import _statements
+
+    with pytest.raises(UserError, match="code reads tests as statements"):
+        _statements(tests, "tests")

@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -26,14 +27,20 @@ class TooSlow(BaseException):
 def arguments_of(prompts: Sequence[Prompt], rollouts: Sequence[Rollout]) -> Arguments:
     """What TRL passes: prompts and completions (message lists for chat tasks), token ids, every column as a list."""
     columns = dict.fromkeys(key for prompt in prompts for key in prompt.columns)
+    messages = [[dict(turn) for turn in p.messages] if p.messages is not None else p.text for p in prompts]
     chat = [prompt.messages is not None for prompt in prompts]
     texts = [rollout.text for rollout in rollouts]
     return {
-        "prompts": [list(p.messages) if p.messages is not None else p.text for p in prompts],
+        "prompts": messages,
         "completions": [[{"role": "assistant", "content": t}] if c else t for c, t in zip(chat, texts, strict=True)],
         "completion_ids": [list(rollout.token_ids) for rollout in rollouts],
-        **{key: [prompt.columns.get(key) for prompt in prompts] for key in columns if key not in (*OWN, *WHOLE)},
+        **{key: [own(prompt.columns.get(key)) for prompt in prompts] for key in columns if key not in (*OWN, *WHOLE)},
     }
+
+
+def own(value: Any) -> Any:
+    """A copy of what could be changed in place: no function sees what another, or an earlier step, did to a column."""
+    return value if isinstance(value, str | int | float | None) else deepcopy(value)
 
 
 def per_sample(function: Callable[..., Any]) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -69,7 +71,7 @@ class Code:
                 f"reward.functions   code asks for {self.column}, but the task's columns are: {found}; "
                 "say column=<name of the column with the tests>"
             )
-        tests = [[t] if isinstance(t, str) else list(t or ()) for t in columns[self.column]]
+        tests = [_statements(t, self.column) for t in columns[self.column]]
         programs = [self.program(text_of(c)) for c in completions]
         chosen = [i for i, (p, t) in enumerate(zip(programs, tests, strict=True)) if p is not None and t]
         self._counted["no_program"] += sum(p is None and bool(t) for p, t in zip(programs, tests, strict=True))
@@ -127,3 +129,16 @@ class Code:
         if not asked:
             return None
         return sum(passed) / asked if self.graded else float(len(passed) == asked and all(passed))
+
+
+def _statements(tests: Any, column: str) -> list[str]:
+    """The tests of a row: a statement, a list of them, or such a list as JSON text; empty where there are none."""
+    if isinstance(tests, str) and tests.lstrip().startswith("["):
+        with suppress(ValueError):  # it may be a statement that begins with a list
+            tests = json.loads(tests)
+    if tests is None or tests != tests:
+        return []
+    found = [tests] if isinstance(tests, str) else tests
+    if not isinstance(found, list | tuple) or not all(isinstance(test, str) for test in found):
+        raise UserError(f"reward.functions   code reads {column} as statements or lists of them, not as {tests!r:.80}")
+    return [test for test in found if test.strip()]

@@ -102,13 +102,12 @@ class Scorer:
         self, prompts: Sequence[Prompt], rollouts: Sequence[Rollout], step: int, log: RewardLog | None
     ) -> list[list[float]]:
         """All functions' rewards, [R][B]: sync ones one after the other, then the async ones at the same time."""
-        shared = arguments_of(prompts, rollouts)
         calls: list[_Call] = []
         for name, function in self.functions.items():
             voice = Voice(name, rollouts, log)
             one = per_sample(function)
             own = {"trainer_state": TrainerState(step, self.max_steps), "log_extra": voice.extra}
-            arguments = {**shared, **own, "log_metric": voice.metric}
+            arguments = {**arguments_of(prompts, rollouts), **own, "log_metric": voice.metric}
             calls.append(_Call(name, function, arguments, voice, one))
             self._start(calls[-1], len(rollouts))
         self._await(calls)

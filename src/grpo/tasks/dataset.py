@@ -105,8 +105,12 @@ class Dataset:
     def answer_of(self, row: dict[str, Any]) -> Any:
         """The answer of a row as text (a list of answers as it is), or None if there is none."""
         value = row.get(self.answer_column or "")
+        if isinstance(value, float) and value != value:
+            return None  # NaN: a gap in a table
         if self.answer_pattern is None or value is None:
-            return (value or None) if isinstance(value, list | str | None) else str(value)
+            if isinstance(value, str):
+                return value if value.strip() else None
+            return (value or None) if isinstance(value, list | None) else str(value)
         pattern = re.compile(self.answer_pattern)
         last = deque(pattern.finditer(str(value)), maxlen=1)
         text = last[0].group(1 if pattern.groups else 0) if last else None

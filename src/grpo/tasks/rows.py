@@ -142,7 +142,7 @@ def _scan(task: Dataset, split: Split, table: Any) -> tuple[NDArray[np.uint64], 
 
 def _fault(task: Dataset, prompt: Any, answer: Any) -> str | None:
     """What is wrong with a row, or None."""
-    if prompt is None or prompt == "" or prompt == []:
+    if prompt is None or prompt == [] or (isinstance(prompt, str) and not prompt.strip()):
         return f"has no {task.prompt_column}"
     if not isinstance(prompt, str):
         turns: list[Any] = prompt if isinstance(prompt, list) else [None]
