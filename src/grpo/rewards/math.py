@@ -166,7 +166,7 @@ _LOCK = threading.Lock()  # not a field: a reward can be copied and pickled
 
 
 def gold_text(answer: Any) -> str:
-    r"""A right answer as data sets give it: bare, a list, in the last \boxed{} of a solution, or after its ####; tidy."""
+    r"""A right answer as data sets give it: bare, a list, in the last \boxed{} of a solution, after its ####; tidy."""
     text = ", ".join(map(str, answer)) if isinstance(answer, list | tuple) else str(answer)
     boxed = last_row(text) if "boxed" in text or "fbox" in text else ()
     if boxed:
