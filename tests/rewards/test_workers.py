@@ -195,7 +195,10 @@ def test_a_trainer_that_dies_leaves_no_orphan(tmp_path: Path, number: signal.Sig
     note = tmp_path / "pids"
     command = [sys.executable, "-c", ORPHANS, str(note)]
     trainer = subprocess.Popen(
-        command, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}, stderr=subprocess.DEVNULL
+        command,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
     )
     end = time.monotonic() + 60
     while not (note.exists() and len(note.read_text().split()) == 2) and time.monotonic() < end:
