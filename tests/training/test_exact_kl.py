@@ -68,3 +68,22 @@ def test_the_reference_itself_costs_nothing() -> None:
     made = worlds.module(policy, parts=worlds.objective(kl=kl.ExactKL()), reference=make_llama())
     made.update(made.score(made.prepare(worlds.sampled(made))), 0)
     assert abs(made.meters.compute()["kl/ref"]) < 1e-12
+
+
+def test_the_reference_runs_only_where_its_logits_are_read() -> None:
+    """Neither for log π_old, nor in updates where the KL stands in the reward."""
+
+    def passes(place: str) -> tuple[int, int]:
+        policy, reference = make_llama(), make_llama(seed=5)
+        asked: dict[str, int] = {"policy": 0, "reference": 0}
+        for name, model in (("policy", policy), ("reference", reference)):
+            model.register_forward_pre_hook(lambda *_, name=name: asked.__setitem__(name, asked[name] + 1))
+        settings = worlds.config(updates=worlds.updates(minibatches=2), tokens_per_microbatch=10_000)
+        made = worlds.module(policy, settings, worlds.objective(kl=kl.ExactKL(place=place)), reference=reference)
+        experience = worlds.sampled(made)
+        asked.update(policy=0, reference=0)
+        made.update(made.score(made.prepare(experience)), 0)
+        return asked["policy"], asked["reference"]
+
+    assert passes("loss") == (3, 2)  # log π_old of the second update, and two updates; the reference in these two
+    assert passes("reward") == (4, 1)  # the bonus of the whole step first, the only place where the KL is read

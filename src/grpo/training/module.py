@@ -78,7 +78,7 @@ class GRPOModule(lightning.LightningModule):
             config=config,
             objective=objective,
             policy=policy,
-            forward=lambda micro: self.forward(policy, micro),
+            forward=lambda micro: self.forward(policy, micro, exact_kl=objective.trains_exact_kl),
             backward=lambda loss: self.manual_backward(loss),
             total_steps=total_steps,
             guard=guard,
@@ -154,7 +154,7 @@ class GRPOModule(lightning.LightningModule):
         """What KL or entropy placed in the reward adds to each completion, [B], detached; and log π_ref, if read."""
         rows = batch.active.nonzero().squeeze(-1)
         with self.timer("reward"):
-            scored = self.logps(self.policy, batch, rows)
+            scored = self.logps(self.policy, batch, rows, exact_kl=self.objective.needs_exact_kl)
             ref = self.logps(self._reference[0], batch, rows).logp if self.objective.needs_logp_ref else None
         bonus = self.objective.reward_bonus(
             Tokens(
@@ -188,20 +188,18 @@ class GRPOModule(lightning.LightningModule):
         return batch.with_logps(old=old, ref=ref)
 
     @torch.no_grad()
-    def logps(self, model: Any, batch: Batch, rows: Tensor) -> Scored:
-        """log-probs, entropies and exact KL [B, T] of some rows under a model, without gradient; 0 elsewhere."""
+    def logps(self, model: Any, batch: Batch, rows: Tensor, *, exact_kl: bool = False) -> Scored:
+        """log-probs, entropies and, if asked for, exact KL [B, T] of some rows, without gradient; 0 elsewhere."""
         logps, entropies, kls = (torch.zeros(batch.mask.shape, dtype=torch.float64) for _ in range(3))
-        exact = False
         for part in microbatches(batch, self.config.tokens_per_microbatch, rows):
-            scored = self.forward(model, batch.select(part))
+            scored = self.forward(model, batch.select(part), exact_kl=exact_kl)
             for whole, values in ((logps, scored.logp), (entropies, scored.entropy), (kls, scored.kl)):
                 if values is not None:
                     whole[part, : values.shape[1]] = values.double().cpu()
-            exact = scored.kl is not None
-        return Scored(logps, entropies, kl=kls if exact else None)
+        return Scored(logps, entropies, kl=kls if exact_kl else None)
 
-    def forward(self, model: Any, micro: Batch) -> Scored:
-        """A micro-batch under a model; of the policy also what single parts read: top tokens, exact KL."""
+    def forward(self, model: Any, micro: Batch, *, exact_kl: bool = False) -> Scored:
+        """A micro-batch under a model, with top tokens where a part reads them; exact_kl: and KL(model‖reference)."""
         top = topk_of(micro.rollouts, max(len(r.token_ids) for r in micro.rollouts)) if self.objective.top_k else None
         with training_mode(model):
             return completion_logps(
@@ -213,7 +211,7 @@ class GRPOModule(lightning.LightningModule):
                 entropy_gradient=self.objective.trains_entropy,
                 autocast=self.autocast,
                 topk_ids=None if top is None else top[0],
-                reference=self._reference[0] if self.objective.needs_exact_kl and model is self.policy else None,
+                reference=self._reference[0] if exact_kl else None,
             )
 
     @property
