@@ -89,7 +89,7 @@ class Result:
 def run(job: Job, runs: Path) -> Result:
     """Train unless its folder is done already, and read the folder."""
     place = runs / job.folder
-    if not any(_done(place, job)):
+    if job.seed not in common.finished(place):
         place.mkdir(parents=True, exist_ok=True)
         words = [*job.overrides, f"sweep={place}", "resume=auto"]
         process = multiprocessing.get_context("forkserver").Process(target=train, args=(words, place / job.log))
@@ -110,16 +110,9 @@ def train(words: list[str], log: Path) -> None:
     sys.exit(main(words))
 
 
-def _done(place: Path, job: Job) -> Iterable[Path]:
-    for status in place.rglob("status.json"):
-        seed = json.loads((status.parent / "environment.json").read_text())["seed"]
-        if seed == job.seed and json.loads(status.read_text())["status"] == "done":
-            yield status.parent
-
-
 def read(job: Job, place: Path) -> Result:
     """The run's last numbers, or why there are none."""
-    folder = next(iter(_done(place, job)), None)
+    folder = common.finished(place).get(job.seed)
     names = ("validation/avg@4", "test/avg@8", "test/greedy", "length/mean", "policy/entropy")
     if folder is None:
         said = (place / job.log).read_text(errors="replace").splitlines()

@@ -19,7 +19,7 @@ def off(value: Any) -> Any:
     return "off" if value is False else value
 
 
-def _auto_or_flag(value: Any) -> Any:
+def auto_or_flag(value: Any) -> Any:
     """One sentence for both halves of the union."""
     if value == "auto" or isinstance(value, bool):
         return value
@@ -134,7 +134,7 @@ class ModelConfig(Node):
     """Type of the weights; auto: float32, which a GPU computes with in bfloat16 (trainer.precision)."""
     attn_implementation: Literal["auto", "eager", "sdpa", "flash_attention_2"] = "auto"
     """Attention kernel of transformers."""
-    gradient_checkpointing: Annotated[Literal["auto"] | bool, BeforeValidator(_auto_or_flag)] = "auto"
+    gradient_checkpointing: Annotated[Literal["auto"] | bool, BeforeValidator(auto_or_flag)] = "auto"
     """Recompute activations in the backward pass: less memory, more time; auto: on for large models on gpu."""
     fp32_head: Flag = False
     """Compute logits in float32 under a bfloat16 network, in trainer and engine alike; no effect in float32."""

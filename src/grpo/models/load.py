@@ -47,7 +47,7 @@ def load_reference(config: ModelConfig, device: torch.device | str) -> PreTraine
 def load_tokenizer(config: ModelConfig) -> PreTrainedTokenizerBase:
     """The tokenizer; `config.chat_template` (a file) replaces its template; a missing pad token becomes EOS."""
     source = locate(config)
-    with _sentence("model.path", source):
+    with sentence("model.path", source):
         tokenizer = AutoTokenizer.from_pretrained(source)
     if config.chat_template is not None:
         file = Path(config.chat_template).expanduser()
@@ -111,6 +111,12 @@ def export(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: s
     return folder
 
 
+def pick_device(accelerator: str) -> torch.device:
+    """The device of trainer.accelerator; auto prefers a GPU."""
+    gpu = accelerator == "gpu" or (accelerator == "auto" and torch.cuda.is_available())
+    return torch.device("cuda", torch.cuda.current_device()) if gpu else torch.device("cpu")
+
+
 def pick_dtype(name: str) -> torch.dtype:
     """`auto` is float32: pure bfloat16 weights lose every update below 0.2 % of a weight. Speed comes from autocast."""
     return torch.float32 if name == "auto" else getattr(torch, name)
@@ -119,7 +125,7 @@ def pick_dtype(name: str) -> torch.dtype:
 def _load_model(config: ModelConfig, device: torch.device) -> PreTrainedModel:
     source = locate(config)
     attention = "sdpa" if config.attn_implementation == "auto" else config.attn_implementation
-    with _sentence("model.path", source), quiet():
+    with sentence("model.path", source), quiet():
         model: Any = AutoModelForCausalLM.from_pretrained(
             source, dtype=pick_dtype(config.dtype), attn_implementation=attention
         )
@@ -140,7 +146,7 @@ def _remove_dropout(model: torch.nn.Module) -> None:
 
 
 @contextmanager
-def _sentence(key: str, source: str) -> Iterator[None]:
+def sentence(key: str, source: str) -> Iterator[None]:
     """transformers' errors in one sentence; the cause stays attached for a traceback."""
     try:
         yield

@@ -1,8 +1,4 @@
-"""Every right answer of the data set: is it there, can the reward use it, does the reward pay it?
-
-A reward function may offer `gold_problem(answer) -> str | None`, why it cannot judge by this right answer, or
-`gold_problems(answers)`, the same for many at once.
-"""
+"""Every right answer of the data set: is it there, can the reward use it (rewards/golds.py), does the reward pay it?"""
 
 from __future__ import annotations
 
@@ -12,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from grpo.probe import writing
 from grpo.probe.measure import Encode, prompt_of, rollout
+from grpo.rewards.golds import gold_judge
 from grpo.tasks.base import SPLITS, Question, Split, questions
 
 if TYPE_CHECKING:
@@ -95,15 +92,8 @@ class GoldCheck:
         found: dict[str, str | None] = dict.fromkeys(different)
         for name, function in self.functions.items():
             for judge in (function, getattr(function, "of", None)):  # a reward of a reward: the inner one reads it
-                for answer, problem in zip(different, _told(judge, different), strict=True):
+                told = gold_judge(judge)
+                for answer, problem in zip(different, told(different), strict=True) if told else ():
                     if problem and not found[answer]:
                         found[answer] = f"{name}: {problem}"
         return found
-
-
-def _told(judge: Any, answers: Sequence[str]) -> list[str | None]:
-    """What a function says about right answers, all at once where it can."""
-    if many := getattr(judge, "gold_problems", None):
-        return list(many(answers))
-    one = getattr(judge, "gold_problem", None)
-    return [one(answer) if one else None for answer in answers]

@@ -13,7 +13,7 @@ from grpo.data import Prompt, Rollout
 from grpo.probe.completions import Case, Kind, kinds
 from grpo.rewards.log import RewardLog
 from grpo.tasks.base import Question, messages_of
-from grpo.tasks.order import permuted
+from grpo.tasks.prompts import train_index
 
 if TYPE_CHECKING:
     from grpo.config.schema import RewardConfig, RunConfig
@@ -61,7 +61,7 @@ class Measured:
 def questions(config: RunConfig, count: int) -> list[Question]:
     """The first training questions of a run with this seed."""
     size = config.task.size("train")
-    order = [permuted(i, size, "train", config.seed, 0) for i in range(min(count, size))]
+    order = (train_index(position, size, config.seed) for position in range(min(count, size)))
     return [config.task.question("train", index) for index in order]
 
 

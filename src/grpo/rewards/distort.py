@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
@@ -12,7 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from grpo.config.nodes import Float
 from grpo.rewards.exact import text_of
-from grpo.rewards.wrapped import Wrapped
+from grpo.rewards.wrapped import Wrapped, prompt_key
 from grpo.tasks.order import uniform
 
 NotNegative = Annotated[Float, Field(ge=0.0)]
@@ -43,7 +42,7 @@ class Distorted(Wrapped):
     def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
         """prompts, completions: [B] strings or message lists; returns [B]."""
         values = self.inner({"prompts": prompts, "completions": completions, **columns})
-        asked = [p if isinstance(p, str) else json.dumps(p, sort_keys=True) for p in prompts]
+        asked = [prompt_key(prompt) for prompt in prompts]
         return [
             None if value is None else self._bent(value, prompt, text_of(completion))
             for value, prompt, completion in zip(values, asked, completions, strict=True)

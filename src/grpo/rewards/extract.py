@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from grpo.tasks.base import Extract
 
-_OPEN = re.compile(r"\\(?:boxed|fbox)\s*\{")
+OPENED = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)"  # 1,234 is one number, 1,2 and 1,2345 are two
 _LONGEST = 100  # characters of a number; beyond, int() itself is superlinear
 _FRACTION = r"\\[dt]?frac\s*(?:\{\s*\d+\s*\}\s*\{\s*\d+\s*\}|\d\s*\d)"
@@ -34,7 +34,7 @@ def find_answer(text: str, extract: Extract) -> str | None:
     boxed: the last box and nothing else. hash: what follows the last "####". last_number: the last number of the text.
     boxed_or_hash, boxed_or_last_number: the last box where one was opened, else the other.
     """
-    if extract.startswith("boxed") and (extract == "boxed" or _OPEN.search(text)):
+    if extract.startswith("boxed") and (extract == "boxed" or OPENED.search(text)):
         return last_boxed(text)
     return last_hash(text) if extract.endswith("hash") else last_number(text)
 
@@ -44,7 +44,7 @@ def last_boxed(text: str) -> str | None:
 
     A regex that stops at the first "}" would cut \boxed{\frac{1}{2}}; an earlier box is no answer if a later opens.
     """
-    opened = _last(_OPEN, text)
+    opened = _last(OPENED, text)
     if opened is None:
         return None
     depth, position = 1, opened.end()

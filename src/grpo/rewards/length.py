@@ -6,16 +6,15 @@ shaping=soft_overlong_chapter, and combines with any of these.
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from grpo.config.nodes import Count, Float
-from grpo.rewards.wrapped import Wrapped
+from grpo.rewards.wrapped import Wrapped, prompt_key
 
 STRICT = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
@@ -84,8 +83,8 @@ class RelativeLength(Wrapped):
         """prompts, completions, completion_ids: [B]; returns [B]."""
         given = {"prompts": prompts, "completions": completions, "completion_ids": completion_ids, **columns}
         judged = self.inner(given)
-        lengths: dict[Hashable, list[int]] = {}
-        groups = [_key(prompt) for prompt in prompts]
+        lengths: dict[str, list[int]] = {}
+        groups = [prompt_key(prompt) for prompt in prompts]
         for group, ids in zip(groups, completion_ids, strict=True):
             lengths.setdefault(group, []).append(len(ids))
         paid: list[float | None] = []
@@ -128,10 +127,10 @@ class Cosine(Wrapped):
     ) -> list[float | None]:
         """prompts, completions, completion_ids: [B]; returns [B]."""
         given = {"prompts": prompts, "completions": completions, "completion_ids": completion_ids, **columns}
-        lengths = [len(ids) for ids in completion_ids]
+        judged = self.inner(given)
         return [
-            None if value is None else self._paid(value >= self.right_at, length)
-            for value, length in zip(self.inner(given), lengths, strict=True)
+            None if value is None else self._paid(value >= self.right_at, len(ids))
+            for value, ids in zip(judged, completion_ids, strict=True)
         ]
 
     def _paid(self, right: bool, length: int) -> float:
@@ -140,7 +139,3 @@ class Cosine(Wrapped):
         start, end = (self.right_short, self.right_long) if right else (self.wrong_short, self.wrong_long)
         # The cosine rises again beyond L: the share is capped there.
         return end + 0.5 * (start - end) * (1.0 + math.cos(math.pi * min(1.0, length / self.limit)))
-
-
-def _key(prompt: Any) -> Hashable:
-    return prompt if isinstance(prompt, str) else json.dumps(prompt, sort_keys=True, default=str)

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import re
 
-from grpo.rewards.extract import find_answer, number
+from grpo.rewards.extract import OPENED, find_answer, number
 from grpo.tasks.base import Extract
 
 GAP = 200
 """Characters between two boxes of a row, at most."""
 
-_BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _TOKEN = re.compile(r"\\(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
 _BETWEEN = re.compile(
     r"(?:[\s$,;/|&~]|\\[()\[\],;:! \\]|\\q?quad(?![a-z])|\\text\s?\{[\s,]*(?:or|and)?\s*\}"
@@ -26,9 +25,9 @@ _BETWEEN = re.compile(
 
 def find_answers(text: str, extract: Extract) -> tuple[str, ...]:
     """The answer as written, in as many parts as there are different boxes in the last row; empty without an answer."""
-    if extract.startswith("boxed") and (extract == "boxed" or _BOXED.search(text)):
+    if extract.startswith("boxed") and (extract == "boxed" or OPENED.search(text)):
         return last_row(text)
-    found = find_answer(text, "hash" if extract.endswith("hash") else "last_number")
+    found = find_answer(text, extract)  # no box was opened
     return () if found is None else (found,)
 
 
@@ -41,7 +40,7 @@ def one_answer(text: str, extract: Extract) -> str | None:
 
 def unclosed(text: str, extract: Extract) -> bool:
     """There is a box that should have been the answer, and it never closes."""
-    return extract.startswith("boxed") and _BOXED.search(text) is not None and not last_row(text)
+    return extract.startswith("boxed") and OPENED.search(text) is not None and not last_row(text)
 
 
 def last_row(text: str) -> tuple[str, ...]:
@@ -53,7 +52,7 @@ def last_row(text: str) -> tuple[str, ...]:
         apart = row and (next_begin - end > GAP or not _BETWEEN.fullmatch(text, end + 1, next_begin))
         if end < 0 or apart:
             break
-        row.append(_BOXED.sub("{", text[start:end]).strip())
+        row.append(OPENED.sub("{", text[start:end]).strip())
         next_begin = begin
     return tuple(dict.fromkeys(reversed(row)))
 

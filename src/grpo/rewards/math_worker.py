@@ -103,9 +103,9 @@ def _parsed(text: str) -> Any:
     except Exception as error:
         raise Unparsed from error
     # A relation of numbers is only true or false: 3 > 2 is not 5 > 4.
-    if not found or found[0] in (sympy.zoo, sympy.nan, sympy.true, sympy.false):
+    if not found or found[0] in (sympy.zoo, sympy.nan):
         raise Unparsed
-    if isinstance(found[0], sympy.core.relational.Relational) and not found[0].free_symbols:
+    if isinstance(found[0], sympy.Rel | sympy.logic.boolalg.BooleanAtom) and not found[0].free_symbols:
         raise Unparsed
     return _exact(found[0])
 

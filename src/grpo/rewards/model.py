@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 from grpo.config.nodes import Count, Float
 from grpo.errors import UserError
 from grpo.rewards.exact import text_of
-from grpo.rewards.networks import Place, batches, device_of, encoded_template, loading, longest, text_of_prompt
+from grpo.rewards.networks import Place, batches, encoded_template, longest, text_of_prompt
 
 if TYPE_CHECKING:
     import torch
@@ -81,7 +81,9 @@ class RewardModel:
     def _loaded(self) -> tuple[Any, Any]:
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-        with loading("a reward model", self.path):
+        from grpo.models.load import pick_device, quiet, sentence
+
+        with sentence("reward.functions", f"{self.path} as a reward model"), quiet():
             tokenizer = AutoTokenizer.from_pretrained(self.path)
             model, info = AutoModelForSequenceClassification.from_pretrained(
                 self.path, dtype=self.dtype, output_loading_info=True
@@ -104,7 +106,7 @@ class RewardModel:
                 f"reward.functions   the tokenizer of {self.path} has no chat template; say form=text (prompt and "
                 "completion joined) or form=pair (two segments)"
             )
-        return model.to(device_of(self.device)).eval().requires_grad_(False), tokenizer
+        return model.to(pick_device(self.device)).eval().requires_grad_(False), tokenizer
 
     def _encoded(self, prompt: Any, completion: str) -> dict[str, list[int]]:
         """Token ids, and the types of the two segments where the tokenizer has them."""

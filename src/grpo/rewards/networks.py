@@ -3,41 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-from grpo.errors import UserError
+from grpo.tasks.encoding import encoded
 
 if TYPE_CHECKING:
-    import torch
     from transformers import PreTrainedTokenizerBase
 
 Place = Literal["auto", "cpu", "gpu"]
 """auto: the GPU if there is one."""
 
 
-def device_of(place: Place) -> torch.device:
-    """The device that a reward's network runs on."""
-    import torch
-
-    gpu = place == "gpu" or (place == "auto" and torch.cuda.is_available())
-    return torch.device("cuda", torch.cuda.current_device()) if gpu else torch.device("cpu")
-
-
 def encoded_template(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Any], **how: Any) -> list[int]:
     """Token ids of a conversation under the tokenizer's chat template."""
     text = tokenizer.apply_chat_template(list(messages), tokenize=False, **how)
     assert isinstance(text, str)
-    return encoded_text(tokenizer, text)
-
-
-def encoded_text(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
-    """Token ids with exactly one BOS where the tokenizer uses one, whoever writes it, and no end token."""
-    ids: list[int] = tokenizer.encode(text, add_special_tokens=False)
-    bos = tokenizer.bos_token_id
-    if isinstance(bos, int) and ids[:1] != [bos] and tokenizer.encode("1")[0] == bos:
-        ids.insert(0, bos)
-    return ids
+    return encoded(tokenizer, text)
 
 
 def text_of_prompt(prompt: Any) -> str:
@@ -54,19 +35,7 @@ def batches(lengths: Sequence[int], rows: int) -> Iterator[list[int]]:
 
 def longest(model: Any, tokenizer: PreTrainedTokenizerBase) -> int | None:
     """Tokens that the network reads at most; None where neither config nor tokenizer says."""
-    positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    limits = [n for n in (positions, tokenizer.model_max_length) if n is not None and n < 1e9]
+    from grpo.models.load import context_length
+
+    limits = [n for n in (context_length(model), tokenizer.model_max_length) if n is not None and n < 1e9]
     return min(limits, default=None)
-
-
-@contextmanager
-def loading(what: str, path: str) -> Iterator[None]:
-    """transformers' errors as one sentence."""
-    from grpo.models.load import quiet
-
-    try:
-        with quiet():
-            yield
-    except (OSError, ValueError, ImportError) as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"reward.functions   transformers cannot load {path} as {what}: {reason[:300]}") from error

@@ -125,7 +125,8 @@ class Scorer:
             if not call.single:
                 return call.function(**accepted(key, call.function, arguments))
             samples = [single(arguments, i) for i in range(count)]
-            return [call.function(**accepted(key, call.function, sample)) for sample in samples]
+            taken = accepted(key, call.function, samples[0])
+            return [call.function(**{name: sample[name] for name in taken}) for sample in samples]
         except (UserError, TooSlow):
             raise
         except (Exception, SystemExit) as error:  # sys.exit() in a reward is no Ctrl-C

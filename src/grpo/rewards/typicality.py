@@ -12,7 +12,8 @@ from pydantic.dataclasses import dataclass
 from grpo.config.nodes import Count
 from grpo.errors import UserError
 from grpo.rewards.exact import text_of
-from grpo.rewards.networks import Place, batches, encoded_template, encoded_text
+from grpo.rewards.networks import Place, batches, encoded_template
+from grpo.tasks.encoding import encoded
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid", use_attribute_docstrings=True))
@@ -65,18 +66,17 @@ class Typicality:
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
         from grpo.config.nodes import ModelConfig
-        from grpo.models.load import load_reference, load_tokenizer
-        from grpo.rewards.networks import device_of
+        from grpo.models.load import load_reference, load_tokenizer, pick_device
 
         config = ModelConfig(kind=self.kind, path=self.path, chat_template=self.chat_template)
-        return load_reference(config, device_of(self.device)), load_tokenizer(config)
+        return load_reference(config, pick_device(self.device)), load_tokenizer(config)
 
     def _asked(self, prompt: Any) -> list[int]:
         """The prompt as the policy sees it: one BOS, and the assistant's header at the end of a conversation."""
         _, tokenizer = self._loaded
         if not isinstance(prompt, str):
             return encoded_template(tokenizer, prompt, add_generation_prompt=True)
-        return encoded_text(tokenizer, prompt)
+        return encoded(tokenizer, prompt)
 
     def _said(self, text: str, ids: Sequence[int]) -> list[int]:
         model, tokenizer = self._loaded

@@ -6,6 +6,7 @@ reward.functions.<name>={_target_: grpo.rewards.distort.Distorted, of: {_target_
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,11 @@ from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
 from grpo.rewards.calling import accepted, discard, per_sample, single
+
+
+def prompt_key(prompt: Any) -> str:
+    """Equal for equal prompts, texts or message lists."""
+    return prompt if isinstance(prompt, str) else json.dumps(prompt, sort_keys=True, default=str)
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid", use_attribute_docstrings=True))

@@ -1,7 +1,4 @@
-"""Right answers that the reward cannot judge by, found before training: their samples would leave the loss unseen.
-
-A reward function may offer `gold_problems(answers) -> list[str | None]`, what is wrong with each of them.
-"""
+"""Right answers that the reward cannot judge by, found before training: their samples would leave the loss unseen."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from grpo.rewards.golds import gold_judge
 from grpo.tasks.base import SPLITS, Split, questions
 from grpo.tasks.order import permuted
 
@@ -45,8 +43,8 @@ class GoldReport:
 
 def look(task: Any, function: Any, clock: Callable[[], float] = time.monotonic) -> GoldReport | None:
     """The right answers of all splits, in a shuffled order, until the time is up; None where nobody can tell."""
-    judge: Any = getattr(function, "gold_problems", None)
-    if not callable(judge):
+    judge = gold_judge(function)
+    if judge is None:
         return None
     began = clock()
     report = GoldReport(sum(task.size(split) for split in SPLITS))
@@ -55,7 +53,7 @@ def look(task: Any, function: Any, clock: Callable[[], float] = time.monotonic) 
             if report.checked and clock() - began > SECONDS:
                 return report
             named = [(q.id, q.columns["answer"]) for q in batch if q.columns.get("answer") is not None]
-            problems: Any = judge([answer for _, answer in named])
+            problems = judge([answer for _, answer in named])
             report.checked += len(batch)
             for (name, answer), problem in zip(named, problems, strict=True):
                 if problem:

@@ -11,16 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
+from grpo.config.nodes import auto_or_flag
 from grpo.tasks.base import Extract, Question, Split, TooLong
 
 if TYPE_CHECKING:
     from grpo.tasks.rows import Rows
-
-
-def _auto_or_flag(value: Any) -> Any:
-    if value == "auto" or isinstance(value, bool):
-        return value
-    raise ValueError(f"must be auto, true or false, not {value}")
 
 
 def _pattern(value: Any) -> Any:
@@ -61,7 +56,7 @@ class Dataset:
     """Column of the right answer; null where the rewards need none."""
     answer_pattern: Annotated[str | None, BeforeValidator(_pattern)] = None
     """Regular expression for the answer inside of its column: the last match, its first group if it has one."""
-    chat: Annotated[Literal["auto"] | bool, BeforeValidator(_auto_or_flag)] = "auto"
+    chat: Annotated[Literal["auto"] | bool, BeforeValidator(auto_or_flag)] = "auto"
     """true: under the chat template; false: plain text; auto: chat where there are messages or a system message."""
     system: str | None = None
     """System message; null leaves it to the chat template."""

@@ -13,11 +13,17 @@ from typing import TYPE_CHECKING
 from grpo.data import Prompt
 from grpo.errors import UserError
 from grpo.tasks.base import SPLITS, Question, Split, Task, messages_of
+from grpo.tasks.encoding import encoded
 from grpo.tasks.order import permuted
 from grpo.tasks.survey import Survey, survey, too_long
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+
+def train_index(position: int, size: int, seed: int) -> int:
+    """Number of the question at this position of a run: each once per pass, every pass in another order."""
+    return permuted(position % size, size, "train", seed, position // size)
 
 
 KEPT = 8192  # prompts kept after they were made; a data set may have many more
@@ -31,7 +37,6 @@ class PromptBook:
         if task.chat is True and not tokenizer.chat_template:
             raise self._no_template()
         self._cache: dict[tuple[Split, int], Prompt] = {}
-        self._adds_bos = tokenizer.bos_token_id is not None and tokenizer.encode("1")[0] == tokenizer.bos_token_id
         self.surveys: dict[Split, Survey] = {split: survey(self, split) for split in SPLITS}
 
     def size(self, split: Split) -> int:
@@ -47,8 +52,7 @@ class PromptBook:
         """The `n` prompts of step `step` (0, 1, 2, …): each question once per pass, every pass in another order."""
         size = self.size("train")
         return [
-            self._prompt("train", permuted(position % size, size, "train", self.seed, position // size))
-            for position in range(step * n, step * n + n)
+            self._prompt("train", train_index(position, size, self.seed)) for position in range(step * n, step * n + n)
         ]
 
     def refill(self, step: int, round: int, n: int) -> list[Prompt]:
@@ -85,16 +89,8 @@ class PromptBook:
         return text
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """Token ids with exactly one BOS where the tokenizer uses one.
-
-        Many templates write the BOS themselves, many tokenizers add one: both would be two. A tokenizer that would
-        append its EOS must not end the completion before it begins either, hence add_special_tokens=False.
-        """
-        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
-        bos = self.tokenizer.bos_token_id
-        if self._adds_bos and ids[:1] != [bos]:
-            ids.insert(0, bos)  # pyright: ignore[reportArgumentType]  # _adds_bos: it is an int
-        return tuple(ids)
+        """Token ids with exactly one BOS where the tokenizer uses one."""
+        return tuple(encoded(self.tokenizer, text))
 
     def _prompt(self, split: Split, position: int) -> Prompt:
         index = self.surveys[split].index(position)

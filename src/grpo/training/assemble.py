@@ -53,12 +53,6 @@ class Run:
         return [*names, "bonus"] if self.objective.bonus else names
 
 
-def pick_device(accelerator: str) -> torch.device:
-    """The device of trainer.accelerator; auto prefers a GPU."""
-    gpu = accelerator == "gpu" or (accelerator == "auto" and torch.cuda.is_available())
-    return torch.device("cuda", torch.cuda.current_device()) if gpu else torch.device("cpu")
-
-
 def autocast_for(precision: str, device: torch.device, dtype: torch.dtype) -> Callable[[], AbstractContextManager[Any]]:
     """The context of every forward pass, the trainer's and the engine's alike, so that log μ and log π agree.
 
@@ -73,7 +67,7 @@ def assemble(config: Any) -> Run:
     """Load the policy, its tokenizer and, only where some part reads it, the reference."""
     objective = build(config)
     config.task.size("train")  # a missing file or column is told before a large model is loaded
-    device = pick_device(config.trainer.accelerator)
+    device = models.pick_device(config.trainer.accelerator)
     policy, tokenizer = models.load_policy(config.model, device)
     book = PromptBook(config.task, tokenizer, config.seed, prompt_limit(config, models.context_length(policy)))
     planned = sizes(
