@@ -6,18 +6,15 @@ python -m experiments.readme.examples --write    # runs each command and writes 
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib
 import io
 import re
 import shlex
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-PAGES = ("README.md", "README.zh.md")
+from experiments.readme import pages
+
 BLOCK = re.compile(r"```\n\$ python -m (grpo\.(?:probe|explain)) ?(.*?)\n(.*?)```", re.DOTALL)
 
 
@@ -40,23 +37,5 @@ def rendered(page: str) -> str:
     return BLOCK.sub(lambda b: f"```\n$ python -m {b[1]}{f' {b[2]}' if b[2] else ''}\n{output(b[1], b[2])}```", page)
 
 
-def main() -> int:
-    """Compare, or write with --write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="write the outputs into the pages")
-    write = parser.parse_args().write
-    stale = 0
-    for name in PAGES:
-        file = REPOSITORY / name
-        page = file.read_text(encoding="utf-8")
-        new = rendered(page)
-        if new != page:
-            stale += 1
-            print(f"{name}: {'written' if write else 'examples are out of date'}")
-            if write:
-                file.write_text(new, encoding="utf-8")
-    return int(stale > 0 and not write)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(pages.command(__doc__, rendered))

@@ -8,21 +8,16 @@ A table stands between `<!-- table: NAME -->` and `<!-- end -->`.
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Callable
-from pathlib import Path
 
-from experiments.readme import algorithms, chinese
+from experiments.readme import algorithms, chinese, pages
 from grpo.config import trl_table
 from grpo.recording import metrics
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-FILES = ("README.md", "README.zh.md")
-
 
 def _file(path: str) -> Callable[[], str]:
-    return lambda: (REPOSITORY / "experiments" / path).read_text(encoding="utf-8")
+    return lambda: (pages.REPOSITORY / "experiments" / path).read_text(encoding="utf-8")
 
 
 TABLES: dict[str, Callable[[], str]] = {
@@ -51,21 +46,5 @@ def rendered(text: str) -> str:
     return re.sub(r"<!-- table: (\w+) -->\n.*?<!-- end -->", replace, text, flags=re.DOTALL)
 
 
-def main() -> int:
-    """Compare or write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true")
-    write, stale = parser.parse_args().write, 0
-    for name in FILES:
-        path = REPOSITORY / name
-        before = path.read_text(encoding="utf-8")
-        after = rendered(before)
-        if before != after and write:
-            path.write_text(after, encoding="utf-8")
-        stale += before != after
-        print(f"{name}: {'up to date' if before == after else 'written' if write else 'out of date (make tables)'}")
-    return 0 if write or not stale else 1
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(pages.command(__doc__, rendered))

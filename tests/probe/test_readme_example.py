@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from experiments.readme import examples
+from experiments.readme import examples, pages
 
-README = (examples.REPOSITORY / "README.md").read_text(encoding="utf-8")
+README = (pages.REPOSITORY / "README.md").read_text(encoding="utf-8")
 BLOCKS = [(b[2], b[3]) for b in examples.blocks(README) if b[1] == "grpo.probe"]
 
 
