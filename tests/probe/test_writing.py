@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from grpo.probe import writing
 from grpo.rewards.extract import number
+from grpo.tasks.base import Question
 
 
 @pytest.mark.parametrize(
@@ -93,3 +94,8 @@ def test_another_format_is_the_same_number(answer: str) -> None:
 )
 def test_spelled(answer: str, words: str | None) -> None:
     assert writing.spelled(answer) == words
+
+
+def test_a_list_of_right_answers_is_written_as_the_rewards_read_it() -> None:
+    for answer, text in ((["3", "5"], "3, 5"), (["3"], "3"), ([], None), (" ", None), (None, None), (7, "7")):
+        assert writing.right_answer(object(), Question("q", "?", {"answer": answer})) == text

@@ -387,3 +387,9 @@ def test_what_looks_alike_is_not_paid(math, answer: str, gold: str) -> None:
 )
 def test_what_is_the_same_is_paid(math, answer: str, gold: str) -> None:
     assert one(math, gold, box(answer)) == 1.0
+
+
+@pytest.mark.parametrize(("said", "paid"), [("5, 3", 1.0), ("3", 0.0), ("3, 5, 7", 0.0)])
+def test_a_list_of_answers_is_one_answer_with_its_members(math, said: str, paid: float) -> None:
+    assert one(math, ["3", "5"], box(said)) == paid
+    assert math.gold_problem(["3", "5"]) is None

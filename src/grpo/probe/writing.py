@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from grpo.rewards.extract import number
-from grpo.tasks.base import Question
+from grpo.tasks.base import Question, answer_text
 
 _LAST_NUMBER = re.compile(r"(?:\d+\.\d+|\d{1,15})(?=\D*$)", re.ASCII)
 _LETTER = re.compile(r"(\(?)([A-Z])(\)?)")
@@ -33,9 +33,8 @@ def right_answer(task: Any, question: Question) -> str | None:
     """A right answer as the data has it; None where there is none."""
     own = getattr(task, "right_answer", None)
     answer = own(question) if own else question.columns.get("answer")
-    if isinstance(answer, list | tuple):  # any of them is right
-        answer = answer[0] if answer else None
-    return None if answer is None or not str(answer).strip() else str(answer)
+    text = "" if answer is None else answer_text(answer)
+    return text if text.strip() else None
 
 
 def write(task: Any, answer: str) -> str:

@@ -28,7 +28,7 @@ from grpo.rewards.math_plain import LONGEST, problem, same
 from grpo.rewards.math_shape import Node, key, parse, together
 from grpo.rewards.math_text import tidy
 from grpo.rewards.workers import Outcome, Workers
-from grpo.tasks.base import Extract
+from grpo.tasks.base import Extract, answer_text
 
 KEPT = 100_000
 """Right answers whose check is remembered."""
@@ -167,7 +167,7 @@ _LOCK = threading.Lock()  # not a field: a reward can be copied and pickled
 
 def gold_text(answer: Any) -> str:
     r"""A right answer as data sets give it: bare, a list, in the last \boxed{} of a solution, after its ####; tidy."""
-    text = ", ".join(map(str, answer)) if isinstance(answer, list | tuple) else str(answer)
+    text = answer_text(answer)
     boxed = last_row(text) if "boxed" in text or "fbox" in text else ()
     if boxed:
         return tidy(", ".join(boxed))

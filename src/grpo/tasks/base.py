@@ -73,6 +73,11 @@ class Task(Protocol):
         ...
 
 
+def answer_text(answer: Any) -> str:
+    """A right answer as text; several in a list are one answer with as many members."""
+    return ", ".join(map(str, answer)) if isinstance(answer, list | tuple) else str(answer)
+
+
 def questions(task: Task, split: Split, start: int, stop: int) -> list[Question]:
     """Questions start … stop − 1 of the split."""
     many = getattr(task, "batch", None)
