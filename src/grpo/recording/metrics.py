@@ -161,21 +161,17 @@ TRL_NAMES: tuple[tuple[str, str | None, str], ...] = (
 
 
 @cache
-def _patterns() -> tuple[tuple[re.Pattern[str], Metric], ...]:
-    """Names as regular expressions, in the registry's order."""
+def regex(name: str) -> re.Pattern[str]:
+    """A name as a regular expression; it fits whole names (`fullmatch`)."""
     parts = {"<split>": "(validation|test)", "<k>": "[1-9][0-9]*"}
-    compiled = []
-    for metric in METRICS:
-        pieces = re.split(r"(<\w+>)", metric.name)
-        pattern = "".join(parts.get(p, "[^/]+") if p.startswith("<") else re.escape(p) for p in pieces)
-        compiled.append((re.compile(pattern), metric))
-    return tuple(compiled)
+    pieces = re.split(r"(<\w+>)", name)
+    return re.compile("".join(parts.get(p, "[^/]+") if p.startswith("<") else re.escape(p) for p in pieces))
 
 
 @cache
 def find(name: str) -> Metric | None:
     """The definition of a metric, or None."""
-    return next((metric for pattern, metric in _patterns() if pattern.fullmatch(name)), None)
+    return next((metric for metric in METRICS if regex(metric.name).fullmatch(name)), None)
 
 
 def check(names: Iterable[str]) -> None:
