@@ -100,10 +100,16 @@ class RunFolder:
         return self.path / "checkpoints"
 
     def status(
-        self, status: State, *, step: int | None = None, error: str | None = None, reason: str | None = None
+        self,
+        status: State,
+        *,
+        step: int | None = None,
+        error: str | None = None,
+        reason: str | None = None,
+        kind: str | None = None,
     ) -> None:
         """Write status.json; any status but running gives the folder free."""
-        self.current = self.current.now(status, step=step, error=error, reason=reason)
+        self.current = self.current.now(status, step=step, error=error, reason=reason, kind=kind)
         write_status(self.path, self.current)
         if status != "running":
             _release(self.path)

@@ -58,6 +58,8 @@ class Status:
     """The sentence that ended a failed run."""
     reason: str | None = None
     """Why the run ended: "all steps done", "SIGTERM", "budget", ..."""
+    kind: str | None = None
+    """What sort of failure: "diverged" (its own numbers ended it, which is a result); None for all others."""
 
     @classmethod
     def of_this_process(cls, status: State, *, step: int = 0, started: str | None = None) -> Status:
@@ -84,11 +86,17 @@ class Status:
         return state not in "ZX" and (None in (started, self.birth) or started == self.birth)
 
     def now(
-        self, status: State, *, step: int | None = None, error: str | None = None, reason: str | None = None
+        self,
+        status: State,
+        *,
+        step: int | None = None,
+        error: str | None = None,
+        reason: str | None = None,
+        kind: str | None = None,
     ) -> Status:
         """The same run a little later."""
         step = self.step if step is None else step
-        return replace(self, status=status, step=step, updated=now(), error=error, reason=reason)
+        return replace(self, status=status, step=step, updated=now(), error=error, reason=reason, kind=kind)
 
 
 def write_status(folder: Path, status: Status) -> None:

@@ -27,6 +27,7 @@ from grpo.recording.recorder import Recorder
 from grpo.runs import checkpoint, resume
 from grpo.runs.folder import RunFolder
 from grpo.runs.golds import look
+from grpo.runs.nonfinite import NonFinite
 from grpo.runs.preflight import preflight
 from grpo.runs.signals import GracefulStop
 from grpo.training.assemble import Run, assemble, cpu_threads, make_module, training_sampling, transformers_engine
@@ -65,7 +66,8 @@ def run(config: Any, resolved: Mapping[str, Any], flags: Sequence[str] = ()) -> 
             if isinstance(error, KeyboardInterrupt | SystemExit):
                 folder.status("stopped", reason=stop.requested or "SIGINT")
                 raise KeyboardInterrupt from error
-            folder.status("failed", error=str(error) if isinstance(error, UserError) else repr(error))
+            sentence = str(error) if isinstance(error, UserError) else repr(error)
+            folder.status("failed", error=sentence, kind="diverged" if isinstance(error, NonFinite) else None)
             raise
 
 
