@@ -1,0 +1,80 @@
+"""What a launcher is: it starts jobs, and says whether they have ended. The runner knows nothing else about them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from grpo.runs.status import now
+
+PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+@dataclass(frozen=True)
+class Start:
+    """A job as its launcher sees it."""
+
+    words: tuple[str, ...]
+    """The command line behind `python -m grpo`."""
+    log: Path
+    """Where standard output and standard error go; it exists and ends with the header of this attempt."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables on top of this process's."""
+
+
+class Running(Protocol):
+    """A job that was started."""
+
+    def poll(self) -> int | None:
+        """The exit code, −n for one killed by signal n; None while it runs (or waits in a cluster's queue)."""
+        ...
+
+    def stop(self) -> None:
+        """Ask it to finish its step, save and end."""
+        ...
+
+    def kill(self) -> None:
+        """End it now."""
+        ...
+
+
+class Launcher(Protocol):
+    """A way to start jobs."""
+
+    queues: bool
+    """True: it takes all jobs together and starts them by itself, so many at a time (a cluster)."""
+
+    def start(self, jobs: Sequence[Start]) -> Sequence[Running]:
+        """Start the jobs, in order; an OSError fails the job, not the sweep."""
+        ...
+
+
+def command(words: Sequence[str], flags: Sequence[str] = ()) -> list[str]:
+    """The job as a process of its own."""
+    return [sys.executable, "-m", "grpo", *flags, *words]
+
+
+def open_log(log: Path, words: Sequence[str], attempt: int) -> int:
+    """Append the header of an attempt; the log's size behind it, where the attempt's own lines begin."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("a", encoding="utf-8") as file:
+        file.write(f"── attempt {attempt} · {now()} · python -m grpo {shlex.join(words)}\n")
+        file.flush()
+        return file.tell()
+
+
+def die_with_parent() -> None:
+    """Linux: SIGTERM to this process when its parent ends however that ends, so that a killed sweep leaves no jobs."""
+    if sys.platform != "linux":
+        return
+    parent = os.getppid()
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:  # it ended in between, and nobody will say so again
+        os.kill(os.getpid(), signal.SIGTERM)
