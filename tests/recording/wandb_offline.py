@@ -43,6 +43,7 @@ class OfflineRun:
     summary: dict[str, Any] = field(default_factory=dict)
     axes: dict[str, str] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
+    artifacts: list[Any] = field(default_factory=list)
     exit_code: int | None = None
 
 
@@ -78,6 +79,10 @@ def read(folder: Path) -> OfflineRun:
             result.axes[record.metric.name or record.metric.glob_name] = record.metric.step_metric
         elif kind == "files":
             result.files += [f.path for f in record.files.files]
+        elif kind == "request" and record.request.WhichOneof("request_type") == "log_artifact":
+            result.artifacts.append(record.request.log_artifact.artifact)
+        elif kind == "artifact":
+            result.artifacts.append(record.artifact)
         elif kind == "exit":
             result.exit_code = record.exit.exit_code
     return result

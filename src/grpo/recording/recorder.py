@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from lightning.pytorch.loggers import Logger
 
 FILES = ("metrics", "samples", "evaluations")
-AXES = {"train/step": "step", "train/tokens": "tokens/generated", "train/seconds": "time/elapsed"}
-"""The logger's x axes and what they repeat: W&B's own step may never decrease, so none of our charts uses it."""
 
 
 class Recorder:
@@ -45,6 +43,7 @@ class Recorder:
         self._clock = clock
         self._files = {name: jsonl.open_append(self._path(name)) for name in FILES}
         self._summary: dict[str, Any] = {}
+        self._axes: dict[str, float] = {"train/tokens": 0.0}  # where on each x axis the run is
         self._sent_up_to = -1.0  # the logger already has the steps up to here
         self._closed = False
         self._start_clock()
@@ -119,11 +118,16 @@ class Recorder:
         self._began = self._clock()
 
     def _tell_metrics(self, row: Mapping[str, Any]) -> None:
-        if self.logger is None or row["step"] <= self._sent_up_to:
+        if self.logger is None:
+            return
+        from grpo.recording import wandb
+
+        # Evaluations before the first and after the last step count no tokens: they stand where the run is.
+        self._axes |= {axis: row[source] for axis, source in wandb.AXES.items() if row.get(source) is not None}
+        if row["step"] <= self._sent_up_to:
             return
         numbers = {name: float(value) for name, value in row.items() if name not in ("v", "step") and value is not None}
-        axes = {axis: row[source] for axis, source in AXES.items() if row.get(source) is not None}
-        self.logger.log_metrics({**numbers, **axes}, step=row["step"])
+        self.logger.log_metrics({**numbers, **self._axes}, step=row["step"])
 
     def _tell_samples(self, step: int, rows: list[dict[str, Any]]) -> None:
         if self.logger is None or step <= self._sent_up_to or not rows:
@@ -138,6 +142,7 @@ class Recorder:
             return
         from grpo.recording import wandb
 
+        self._axes = {"train/tokens": 0.0}
         self._sent_up_to = wandb.last_step(self.logger)
         for row in jsonl.read(self._path("metrics")):
             self._tell_metrics(row)

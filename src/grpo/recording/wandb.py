@@ -6,51 +6,24 @@ The rest of the program only records; what W&B needs beyond numbers (modes, ids,
 from __future__ import annotations
 
 import logging
-import netrc
+import math
 import os
-import secrets
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlparse
 
 from grpo.errors import UserError
+from grpo.recording.wandb_env import choose_mode, has_key, run_id, sweep_id
 
 if TYPE_CHECKING:
     from lightning.pytorch.loggers import Logger, WandbLogger
 
 log = logging.getLogger(__name__)
 
+AXES = {"train/step": "step", "train/tokens": "tokens/generated", "train/seconds": "time/elapsed"}
+"""Our x axes and what they repeat: W&B's own step may never decrease, so none of our charts uses it."""
 TABLE_ROWS = 64  # completions per table; samples.jsonl has all of them
-
-
-def has_key() -> bool:
-    """True if W&B would find a key without asking: WANDB_API_KEY, an identity token, or the netrc file."""
-    if os.environ.get("WANDB_API_KEY") or os.environ.get("WANDB_IDENTITY_TOKEN_FILE"):
-        return True
-    host = urlparse(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname or ""
-    candidates = [os.environ.get("NETRC"), Path.home() / ".netrc", Path.home() / "_netrc"]
-    for file in (Path(c) for c in candidates if c):
-        try:
-            if file.exists() and netrc.netrc(file).authenticators(host):
-                return True
-        except (OSError, netrc.NetrcParseError):
-            continue
-    return False
-
-
-def choose_mode(mode: str) -> str:
-    """online, offline or disabled. auto obeys WANDB_MODE, else is online where there is a key and offline elsewhere."""
-    if mode == "auto":
-        wish = os.environ.get("WANDB_MODE", "").lower()
-        mode = {"dryrun": "offline", "run": "online"}.get(wish, wish) or ("online" if has_key() else "offline")
-        if mode == "online" and not has_key():
-            raise UserError("WANDB_MODE   online needs a W&B key; run `wandb login`, or unset WANDB_MODE")
-    elif mode == "online" and not has_key():
-        raise UserError("logger.mode   online needs a W&B key; run `wandb login`, or choose logger.mode=offline")
-    if mode not in ("online", "offline", "disabled"):
-        raise UserError(f"WANDB_MODE   {mode} is unknown; use online, offline or disabled")
-    return mode
 
 
 def make_logger(
@@ -65,10 +38,11 @@ def make_logger(
 ) -> WandbLogger | None:
     """The run's logger, already started, or None for logger=none.
 
-    config is the `logger` node (kind, project, entity, mode, tags); group the sweep, job_type the algorithm, resolved
-    the composed configuration as plain types. The run's id is drawn once and kept in the folder, so that a run that is
-    resumed finds itself again and two runs never share one.
+    config is the `logger` node (kind, project, entity, mode, tags); group the sweep, job_type the arm, resolved the
+    composed configuration as plain types. Under an agent of a W&B sweep that sweep is the group.
     """
+    choices = {**resolved, "arm": job_type, "phase": _phase(folder, resolved.get("sweep"))}
+    facts = [f"{key}={choices[key]}" for key in ("arm", "seed", "phase") if choices.get(key) is not None]
     if config.kind == "none":
         return None
     mode = choose_mode(config.mode)
@@ -82,13 +56,13 @@ def make_logger(
     logger = WandbLogger(
         name=name[:128],
         save_dir=folder,
-        id=_run_id(folder),
+        id=run_id(folder),
         project=config.project,
         entity=config.entity,
-        group=group and group[:128],
+        group=(group or sweep_id() or "")[:128] or None,
         job_type=job_type[:64],
-        tags=[*dict.fromkeys(tag[:64] for tag in (*config.tags, *tags) if tag)],  # W&B refuses longer ones
-        config=dict(resolved),
+        tags=[*dict.fromkeys(tag[:64] for tag in (*config.tags, *facts, *tags) if tag)],  # the most W&B takes
+        config=_sendable(choices),
         mode=mode,  # not offline=True: that sets WANDB_MODE for every later run of this process
         settings=wandb.Settings(console="off", silent=True, init_timeout=30 if config.mode == "auto" else 90),
     )
@@ -110,18 +84,27 @@ def _start(logger: WandbLogger, wish: str) -> None:
         wandb.teardown()  # its service still holds the id of the run that did not start
         logger._wandb_init["mode"] = "offline"
         run = logger.experiment
-    run.define_metric("train/step")
+    for axis in AXES:
+        run.define_metric(axis, hidden=True)  # an x axis of other charts, no chart of its own
     run.define_metric("*", step_metric="train/step", step_sync=True)
     log.info(describe(logger))
 
 
-def _run_id(folder: Path) -> str:
-    """The id in <folder>/wandb_id.txt, drawn if there is none yet."""
-    file = folder / "wandb" / "run_id.txt"
-    if not file.exists():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(secrets.token_hex(6) + "\n")
-    return file.read_text().strip()
+def _phase(folder: Path, sweep: str | None) -> str | None:
+    """tune or final in a sweep, whose tuning runs lie in <sweep>/<arm>/tune/ and are no repetitions of their arm."""
+    if not sweep or not folder.resolve().is_relative_to(Path(sweep).resolve()):
+        return None
+    inside = folder.resolve().relative_to(Path(sweep).resolve()).parts
+    return "tune" if inside[1:2] == ("tune",) else "final"
+
+
+def _sendable(value: Any) -> Any:
+    """Plain types; inf and nan as words, because JSON has none and the server would keep null."""
+    if isinstance(value, Mapping):
+        return {str(key): _sendable(content) for key, content in value.items()}
+    if isinstance(value, list | tuple):
+        return [_sendable(content) for content in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def describe(logger: Logger | None) -> str:
@@ -137,7 +120,8 @@ def describe(logger: Logger | None) -> str:
         parts = len(list(part.parent.glob(f"offline-run-*-{run.id}*")))
         resumed = " (holds the whole run; its earlier parts need no upload)" if parts > 1 else ""
         return f"W&B offline{why}: wandb sync {_relative(part)}{resumed}"
-    return f"W&B online: {run.url}"
+    agent = f" (a run of the W&B sweep {sweep_id()}, under its agent's id)" if sweep_id() else ""
+    return f"W&B online: {run.url}{agent}"
 
 
 def _relative(path: Path) -> Path:
@@ -197,9 +181,23 @@ def finish(logger: Logger, status: str, summary: Mapping[str, Any], curves: Path
     try:
         if curves.exists():
             run.log({"curves": wandb.Image(str(curves))})
+            _log_curves(run, curves)
         run.summary.update({"status": status, **{name: _number(value) for name, value in summary.items()}})
     finally:  # or the next job of this process would write into this run
         run.finish(exit_code=0 if status in ("done", "stopped") else 1)
+
+
+def _log_curves(run: Any, curves: Path) -> None:
+    """The picture as an artifact, which keeps its versions. The copy beside the run's data cannot be redrawn before an
+    offline run is uploaded, and spares W&B's staging folder in the home directory, which no upload empties."""
+    import wandb
+
+    if run.disabled:
+        return
+    copy = shutil.copyfile(curves, Path(run.dir).parent / curves.name)
+    artifact = wandb.Artifact(f"curves-{run.id}", type="curves")
+    artifact.add_file(str(copy), name=curves.name, policy="immutable")
+    run.log_artifact(artifact)
 
 
 def _printable(text: str) -> str:
