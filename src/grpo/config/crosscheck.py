@@ -168,7 +168,7 @@ def _devices(config: RunConfig) -> Iterator[tuple[str, str]]:
 
 
 def _folders(config: RunConfig) -> Iterator[tuple[str, str]]:
-    for key, folder in (("output_dir", config.output_dir), ("sweep", config.sweep)):
+    for key, folder in (("output_dir", config.output_dir), ("sweep", config.sweep), ("run_dir", config.run_dir)):
         if folder is None:
             continue
         place = Path(folder).expanduser().absolute()

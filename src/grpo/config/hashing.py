@@ -16,6 +16,8 @@ UNHASHED = frozenset(
         "seed",  # stands beside the hash: runs/<name>/<hash>-s<seed>/<n>
         "output_dir",
         "sweep",
+        "arm",
+        "run_dir",
         "resume",
         "logger",
         "log_every",

@@ -177,6 +177,17 @@ def expand(arguments: Sequence[str], composer: Composer) -> tuple[list[list[str]
         return [], [Mistake("-m", str(error).splitlines()[0])]
 
 
+def word(key: str, value: str) -> str:
+    """key=value for a text, quoted where Hydra's grammar needs it: a folder seed=0 holds an equals sign."""
+    import re
+
+    if re.fullmatch(r"[\w./:+-]+", value):
+        return f"{key}={value}"
+    inner = re.sub(r'(\\*)"', r'\1\1\\"', value)  # Hydra: backslashes count only before a quote
+    inner += "\\" * (len(inner) - len(inner.rstrip("\\")))
+    return f'{key}="{inner}"'
+
+
 def as_typed(arguments: Sequence[Any]) -> str:
     """Arguments as one would type them in a shell."""
     import shlex

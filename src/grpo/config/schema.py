@@ -99,6 +99,10 @@ class RunConfig(Node):
     """Folder of all runs."""
     sweep: str | None = None
     """Folder of the sweep this run belongs to."""
+    arm: str | None = None
+    """Name of the sweep's arm this run belongs to."""
+    run_dir: str | None = None
+    """Exactly this folder is the run's, instead of one under output_dir."""
 
     model: ModelConfig
     task: Any

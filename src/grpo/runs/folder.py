@@ -200,5 +200,5 @@ def _claim(folder: Path) -> Path:
     status = read_status(folder)
     if status is not None:
         what = "say resume=auto to go on, or give another folder"
-        raise UserError(f"sweep   {folder} already holds a run ({status.status} at step {status.step}); {what}")
+        raise UserError(f"run_dir   {folder} already holds a run ({status.status} at step {status.step}); {what}")
     return folder

@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader
 
 from grpo import start
 from grpo.config.hashing import algorithm_hash, config_hash
+from grpo.config.overrides import word
 from grpo.data import Prompt, Rollout, Scores
 from grpo.errors import UserError
 from grpo.models import load as models
@@ -49,9 +50,10 @@ def run(config: Any, resolved: Mapping[str, Any], flags: Sequence[str] = ()) -> 
     digest = config_hash(resolved)
     root = config.sweep or config.output_dir
     place: dict[str, Any] = {"root": root, "name": config.name, "config_hash": digest, "seed": config.seed}
+    place["folder"] = config.run_dir  # exactly there, where a sweep says so
     plan = resume.plan(config.resume, **place, resolved=resolved)
-    if plan.finished is not None and plan.folder is None and config.sweep:
-        print(plan.message)
+    if plan.finished is not None and plan.folder is None and (config.sweep or config.run_dir):
+        print(f"resume=auto: {plan.finished} is done; there is nothing to do")
         return 0
     assembled = assemble(config)
     if plan.folder is not None:
@@ -122,7 +124,7 @@ class Session:
             self.folder.path,
             name=f"{config.name}-s{config.seed}",
             group=Path(config.sweep).name if config.sweep else None,
-            job_type=config.name,
+            job_type=config.arm or config.name,
             tags=[config.algorithm, config.source, *(f"{group}={choice}" for group, choice in config.choices.items())],
             resolved={**self.resolved, "algorithm_hash": algorithm_hash(self.resolved)},
         )
@@ -234,10 +236,11 @@ class Session:
 
     def last_words(self, ended: str, seconds: float) -> list[str]:
         """How it went, where everything is, and the command that repeats or continues it."""
-        words = [word for word in self.config.overrides if not word.startswith(("seed=", "resume="))]
+        elsewhere = ("run_dir=",) if ended == "stopped" else ("run_dir=", "sweep=", "arm=")
+        words = [text for text in self.config.overrides if not text.startswith(("seed=", "resume=", *elsewhere))]
         command = " ".join(["python -m grpo", *map(shlex.quote, [*self.flags, *words]), f"seed={self.config.seed}"])
         if ended == "stopped" and self.module.counters.step > 0:  # before that there is no checkpoint
-            command += " " + shlex.quote(f"resume={self.folder.path}")
+            command += " " + shlex.quote(word("resume", str(self.folder.path)))
         policy = self.folder.path / "policy"
         counters = self.module.counters
         return end_lines(
