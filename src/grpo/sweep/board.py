@@ -38,6 +38,8 @@ class Entry:
     twin: Entry | None = None
     """An equal job of this sweep that runs first; its files are copied here."""
     running: Running | None = None
+    id: str | None = None
+    """The number that a cluster gave it."""
     place: int = 0
     """Which share of the cores it has."""
     began: float = 0.0
@@ -51,10 +53,17 @@ class Entry:
     def started(self, running: Running | None, place: int) -> None:
         """It runs from now on."""
         self.running, self.place, self.state, self.began = running, place, "running", time.monotonic()
+        self.id = running.id if running else None
 
     def finish(self, outcome: Outcome) -> None:
         """It has ended, or needs no run."""
-        self.running, self.outcome, self.state, self.ended = None, outcome, outcome.state, time.monotonic()
+        self.running, self.id, self.outcome, self.state, self.ended = (
+            None,
+            None,
+            outcome,
+            outcome.state,
+            time.monotonic(),
+        )
 
     @property
     def seconds(self) -> float | None:
@@ -72,8 +81,9 @@ class Board:
         self.entries: dict[str, Entry] = {}
         for job in jobs:
             log = sweep / LOGS / f"{job.folder}.log"
-            attempts = int(self._old.get(job.folder, {}).get("attempts", 0))
-            self.entries.setdefault(job.folder, Entry(job, sweep / job.folder, log, attempts))
+            old = self._old.get(job.folder, {})
+            entry = Entry(job, sweep / job.folder, log, int(old.get("attempts", 0)), id=old.get("id"))
+            self.entries.setdefault(job.folder, entry)
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.entries.values())
@@ -94,6 +104,7 @@ class Board:
                 "why": entry.outcome.why if entry.outcome else "",
                 "log": str(entry.log),
                 "attempts": entry.attempts,
+                **({"id": entry.id} if entry.id else {}),
             }
             for folder, entry in self.entries.items()
         }

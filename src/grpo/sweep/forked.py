@@ -1,7 +1,7 @@
 """launcher=fork: jobs are forked from a process that has imported the heavy libraries and has done nothing else.
 
-That saves every job its imports, much of a tiny run's time. The process ("forkserver") has made no tensor and started no
-thread, so its children are as good as fresh ones.
+That saves every job its imports, much of a tiny run's time. The process ("forkserver") has made no tensor and started
+no thread, so its children are as good as fresh ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from grpo.runs.status import Status, birth
-from grpo.sweep.launch import Running, Start, die_with_parent
+from grpo.sweep.launch import Local, Running, Start, deaf_to_interrupts, prepare
 
 PRELOAD = ["grpo.training.run"]
 LOST = 255  # what multiprocessing says when the forkserver ended before the child
@@ -28,19 +28,23 @@ LOST = 255  # what multiprocessing says when the forkserver ended before the chi
 class Forked:
     """The launcher. `at_once` and the environment are the runner's business."""
 
-    queues = False
+    queue: int | None = None
 
     def start(self, jobs: Sequence[Start]) -> list[Running]:
         """The first start waits for the imports."""
         # The variables must stand when the forkserver loads torch; later ones reach only the children.
-        with _environment(jobs[0].environment if jobs else {}):
+        with _environment(jobs[0].environment if jobs else {}), deaf_to_interrupts():
             multiprocessing.set_forkserver_preload(PRELOAD)
             forkserver.ensure_running()
         context = multiprocessing.get_context("forkserver")
         return [_Child(_started(context.Process(target=_run, args=_arguments(job)))) for job in jobs]
 
+    def adopt(self, id: str) -> Running | None:
+        """Its jobs end with their runner."""
+        return None
 
-class _Child:
+
+class _Child(Local):
     def __init__(self, process: ForkServerProcess) -> None:
         self.process = process
         # Its process id may be another's by the time we ask: remember when it was born.
@@ -65,7 +69,10 @@ class _Child:
 
 
 def _started(process: ForkServerProcess) -> ForkServerProcess:
-    process.start()
+    try:
+        process.start()
+    except EOFError as error:
+        raise OSError("the process that jobs are forked from has ended") from error
     return process
 
 
@@ -88,11 +95,9 @@ def _environment(variables: Mapping[str, str]):
 
 def _run(words: list[str], log: str, environment: dict[str, str], folder: str) -> None:
     """In the child: be `python -m grpo <words>` with its output in the log."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    if hasattr(signal, "SIGHUP"):
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal ends the sweep; its end is our SIGTERM
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the forkserver is deaf to it
     _let_go_of_the_forkserver()
-    die_with_parent()
+    prepare()
     os.chdir(folder)
     os.environ.update(environment)
     _redirect(log)

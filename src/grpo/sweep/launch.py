@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import shlex
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -36,6 +37,16 @@ class Running(Protocol):
         """The exit code, −n for one killed by signal n; None while it runs (or waits in a cluster's queue)."""
         ...
 
+    @property
+    def id(self) -> str | None:
+        """What a later runner finds it by (a cluster's number); None: it does not outlive this one."""
+        ...
+
+    @property
+    def said(self) -> str:
+        """What the launcher knows of its end that is in no log; mostly nothing."""
+        ...
+
     def stop(self) -> None:
         """Ask it to finish its step, save and end."""
         ...
@@ -45,14 +56,27 @@ class Running(Protocol):
         ...
 
 
+class Local:
+    """What all jobs have in common that are processes of this machine."""
+
+    id: str | None = None
+    said: str = ""
+
+
 class Launcher(Protocol):
     """A way to start jobs."""
 
-    queues: bool
-    """True: it takes all jobs together and starts them by itself, so many at a time (a cluster)."""
+    @property
+    def queue(self) -> int | None:
+        """None: the runner decides how many run. Else it takes all jobs together, and runs so many at a time itself."""
+        ...
 
     def start(self, jobs: Sequence[Start]) -> Sequence[Running]:
         """Start the jobs, in order; an OSError fails the job, not the sweep."""
+        ...
+
+    def adopt(self, id: str) -> Running | None:
+        """A job that an earlier runner started and that still runs; None if there is none."""
         ...
 
 
@@ -68,6 +92,27 @@ def open_log(log: Path, words: Sequence[str], attempt: int) -> int:
         file.write(f"── attempt {attempt} · {now()} · python -m grpo {shlex.join(words)}\n")
         file.flush()
         return file.tell()
+
+
+@contextlib.contextmanager
+def deaf_to_interrupts() -> Iterator[None]:
+    """Processes started here pass over the terminal's Ctrl-C: they only look after the jobs."""
+    try:
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except ValueError:  # not the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def prepare() -> None:
+    """In a new process, before it becomes the job. A closed terminal ends the sweep, whose end is the job's SIGTERM."""
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    die_with_parent()
 
 
 def die_with_parent() -> None:

@@ -51,18 +51,20 @@ def judge(
     before: Status | None = None,
     behind: int = 0,
     stopping: bool = False,
+    said: str = "",
     flags: Sequence[str] = (),
 ) -> Outcome:
     """The outcome of a job that has ended with `code`.
 
     before    the run's status when the job was started: an old status says nothing about this attempt
     behind    where this attempt begins in the log, bytes;  stopping  the runner had asked it to end
+    said      what the launcher knows of its end
     """
     status = read_status(folder)
     fresh = status if status is not None and status != before else None
     state, why = _verdict(status, fresh, code, stopping)
     if state == "failed" and not why:
-        why = _failure(code, last_line(log, behind))
+        why = said or _failure(code, last_line(log, behind))
     return Outcome(job, state, code, why, log, flags=tuple(flags))
 
 

@@ -6,21 +6,24 @@ Lightning starts its ranks by running the command line again, which must then be
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 from collections.abc import Sequence
 
-from grpo.sweep.launch import Running, Start, command, die_with_parent
+from grpo.sweep.launch import Local, Running, Start, command, prepare
 
 
 class Processes:
     """The launcher."""
 
-    queues = False
+    queue: int | None = None
 
     def start(self, jobs: Sequence[Start]) -> list[Running]:
         """Jobs stay in this process's group: Ctrl-C reaches them from the terminal."""
         return [_Process(_popen(job)) for job in jobs]
+
+    def adopt(self, id: str) -> Running | None:
+        """Its jobs end with their runner."""
+        return None
 
 
 def _popen(job: Start) -> subprocess.Popen[bytes]:
@@ -31,17 +34,11 @@ def _popen(job: Start) -> subprocess.Popen[bytes]:
             stdout=log,
             stderr=subprocess.STDOUT,
             env={**os.environ, "PYTHONUNBUFFERED": "1", **job.environment},
-            preexec_fn=_prepare if os.name == "posix" else None,
+            preexec_fn=prepare if os.name == "posix" else None,
         )
 
 
-def _prepare() -> None:
-    """Between fork and exec: a closed terminal ends the sweep, and its end is the job's SIGTERM."""
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    die_with_parent()
-
-
-class _Process:
+class _Process(Local):
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
 

@@ -1,7 +1,7 @@
 """The jobs of a sweep, so many at a time, each a process of its own.
 
 A failed job does not stop the others. What is done is not run again, what is unfinished goes on from its checkpoint.
-After Ctrl-C or SIGTERM the running jobs finish their step and save, and nothing new starts; a second Ctrl-C ends at once.
+After Ctrl-C or SIGTERM the running jobs finish their step and save, and nothing new starts; a second Ctrl-C ends all.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def run(
     sweep = Path(sweep)
     made = _launcher(launcher, sweep, resources, at_once) if isinstance(launcher, str) else launcher
     with locked(sweep):
-        runner = _Runner(Board(jobs, sweep), at_once or cores.at_once(), made, flags, display(say, live))
+        number = made.queue or at_once or cores.at_once()
+        runner = _Runner(Board(jobs, sweep), number, made, flags, display(say, live))
         same_hardware = launcher != "submitit_slurm"  # nobody knows the node before the job has it
         try:
             runner.settle(siblings=same_hardware)
@@ -111,6 +112,10 @@ class _Runner:
             if status := settle.complete(entry.job, entry.folder):
                 state = "done" if status.status == "done" else "diverged"
                 entry.finish(self._made(entry, state, status.error or "", skipped=True))
+        for entry in board.of("waiting"):
+            if entry.id and (running := self.launcher.adopt(entry.id)):
+                self.shown.say(f"{entry.job.folder} is still job {entry.id} of the cluster")
+                entry.started(running, 0)
         waiting = board.of("waiting")
         settle.wait_for([entry.job for entry in waiting], sweep, self.shown.say)
         for entry in waiting:
@@ -166,7 +171,7 @@ class _Runner:
         taken = {entry.place for entry in self.board.of("running")}
         free = [place for place in range(self.at_once) if place not in taken]
         ready = [entry for entry in self.board.of("waiting") if self._is_ready(entry)]
-        if self.launcher.queues:
+        if self.launcher.queue:
             self._launch(ready, [0] * len(ready))
             return
         for entry, place in zip(ready, free, strict=False):
@@ -197,6 +202,8 @@ class _Runner:
         try:
             handles = self.launcher.start(starts)
         except OSError as error:
+            if self.stop.requested:  # the signal has ended the launcher too
+                return
             for entry in entries:
                 self._finish(entry, self._made(entry, "failed", f"could not be started: {error}"))
             return
@@ -208,9 +215,12 @@ class _Runner:
         for entry in self.board.of("running"):
             code = entry.running.poll() if entry.running else 1
             if code is not None:
+                more = {
+                    "stopping": self.stop.requested is not None,
+                    "said": entry.running.said if entry.running else "",
+                }
                 where = {"before": entry.before, "behind": entry.behind, "flags": self.flags}
-                stopping = self.stop.requested is not None
-                self._finish(entry, judge(entry.job, entry.folder, code, entry.log, stopping=stopping, **where))
+                self._finish(entry, judge(entry.job, entry.folder, code, entry.log, **where, **more))
 
     def _finish(self, entry: Entry, outcome: Outcome) -> None:
         entry.finish(outcome)
