@@ -1,0 +1,174 @@
+"""Learning curves, every seed thin and the mean thick, and the diagnostics of `panels`, in the same hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from grpo.report import panels
+from grpo.report.figures_style import MANY, Look, canvas, draw_arm, legend, looks, nothing, short, token_axis
+from grpo.report.formats import number
+from grpo.report.records import RunRecord, SweepRecord
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+AXES = {"tokens": "tokens/generated", "steps": "step", "seconds": "time/elapsed"}
+_VALIDATION = r"validation/avg@\d+"
+_REFERENCES = ((r"validation/greedy", "greedy"), (r"validation/maj@\d+", "maj"), (r"validation/pass@\d+", "pass"))
+
+
+def started(sweep: SweepRecord, arm: str) -> list[RunRecord]:
+    """The arm's runs that have something to draw."""
+    return [run for run in sweep.arms[arm] if run.rows]
+
+
+def validation_metric(sweep: SweepRecord) -> str | None:
+    """validation/avg@k as most runs recorded it."""
+    names = [name for run in sweep.started if (name := run.find(_VALIDATION))]
+    return max(set(names), key=lambda name: (names.count(name), name), default=None)
+
+
+def references(sweep: SweepRecord) -> list[tuple[str, float]]:
+    """The untrained policy's greedy, maj@k and pass@k, mean over runs: what training has to beat."""
+    import re
+
+    found = []
+    for pattern, _ in _REFERENCES:
+        values: dict[str, list[float]] = {}
+        for run in sweep.started:
+            for name, value in run.untrained.items():
+                if re.fullmatch(pattern, name):
+                    values.setdefault(name, []).append(value)
+        if values:
+            name = max(values, key=lambda each: (len(values[each]), len(each), each))
+            found.append((f"untrained {name.split('/')[1]}", sum(values[name]) / len(values[name])))
+    return found
+
+
+def curves(sweep: SweepRecord, x: str) -> Figure:
+    """Held-out accuracy and training reward; x: tokens | steps | seconds."""
+    metric, axis = validation_metric(sweep), AXES[x]
+    if len(sweep.arms) > MANY:
+        return _small_multiples(sweep, metric or "reward", axis)
+    figure, (left, right) = canvas(9.2, 4.0, 1, 2)
+    for ax, name, title in ((left, metric, "Held-out accuracy"), (right, "reward", "Training reward")):
+        drawn = False
+        for arm, look in looks(sweep).items():
+            drawn |= bool(name) and draw_arm(ax, started(sweep, arm), name or "", axis, look)
+        ax.set_title(title)
+        token_axis(ax, axis)
+        ax.set_ylabel(name or "")
+        if not drawn:
+            nothing(ax, f"{name or 'validation'} was not recorded")
+    if metric:
+        _reference_lines(left, references(sweep))
+    legend(figure, sweep)
+    return figure
+
+
+def _reference_lines(ax: Axes, lines: Sequence[tuple[str, float]], *, labels: bool = True) -> None:
+    """Dashed, named at the right end where no curve of a running sweep is yet."""
+    for label, value in lines:
+        ax.axhline(value, color="#888888", linewidth=0.9, linestyle=(0, (5, 3)), zorder=1)
+        if labels:
+            ax.annotate(label, (1.0, value), xycoords=("axes fraction", "data"), xytext=(0, 2),
+                        textcoords="offset points", ha="right", va="bottom", fontsize=7.5, color="#666666")  # fmt: skip
+
+
+def _small_multiples(sweep: SweepRecord, metric: str, axis: str) -> Figure:
+    """One panel per arm, the baseline's mean behind it, all on the same axes."""
+    from grpo.report.figures_style import BASELINE, mean_line, smooth
+
+    arms, columns = list(sweep.arms), 4
+    rows = math.ceil(len(arms) / columns)
+    figure, axes = canvas(9.2, 0.5 + 1.85 * rows, rows, columns, sharex=True, sharey=True)
+    base = mean_line(started(sweep, sweep.baseline), metric, axis)
+    for ax, arm in zip(axes, arms, strict=False):
+        ax.plot(base[0], smooth(base[1]), color=BASELINE, alpha=0.45, linewidth=1.2, linestyle=(0, (1, 1)))
+        look = looks(sweep)[arm]
+        if not draw_arm(ax, started(sweep, arm), metric, axis, Look(look.color)):
+            ax.text(0.5, 0.5, "nothing yet", ha="center", color="#777777", transform=ax.transAxes)
+        _reference_lines(ax, references(sweep), labels=False)
+        ax.set_title(short(arm, 26), fontsize=9, color=look.color)
+        token_axis(ax, axis)
+    for ax in axes[: -columns or None]:
+        ax.set_xlabel("")
+    for ax in axes[len(arms) :]:
+        ax.set_visible(False)
+    for ax in axes[::columns]:
+        ax.set_ylabel(metric)
+    return figure
+
+
+def diagnostics(sweep: SweepRecord, section: str) -> Figure | None:
+    """The panels of one section; None where nothing of it varies."""
+    axis = _diagnostic_axis(sweep)
+    shown = varying(sweep, section)
+    if not shown:
+        return None
+    columns = 3
+    rows = math.ceil(len(shown) / columns)
+    figure, axes = canvas(9.2, 0.45 + 2.15 * rows, rows, columns)
+    many = len(sweep.arms) > MANY
+    for ax, (panel, metric, title) in zip(axes, shown, strict=False):
+        for arm, look in looks(sweep).items():
+            draw_arm(ax, started(sweep, arm), metric, axis, look, faint=0.0 if many else 0.22)
+        ax.set_title(title, fontsize=9)
+        ax.set_ylabel(panel.label, fontsize=8)
+        ax.tick_params(labelsize=8)
+        _limits(ax, panel.range)
+        token_axis(ax, axis)
+        ax.xaxis.label.set_size(8)
+    for ax in axes[len(shown) :]:
+        ax.set_visible(False)
+    legend(figure, sweep)
+    return figure
+
+
+def _limits(ax: Axes, limits: tuple[float | None, float | None]) -> None:
+    """A share that stays below 0.3 is not drawn up to 1."""
+    low, high = limits
+    top = max((float(max(line.get_ydata(), default=0)) for line in ax.lines), default=0.0)  # type: ignore[arg-type]
+    if low is not None:
+        ax.set_ylim(bottom=low - (0.02 * (high or top) if low == 0 else 0))
+    if high is not None and top > 0.3 * high:
+        ax.set_ylim(top=high * 1.02)
+
+
+def _diagnostic_axis(sweep: SweepRecord) -> str:
+    return AXES["tokens"] if any(run.last(AXES["tokens"]) for run in sweep.started) else "step"
+
+
+def recorded(sweep: SweepRecord, section: str) -> list[tuple[panels.Panel, str, str]]:
+    """Panel, metric, title of all that the runs recorded over training, in the order of `panels`."""
+    names = {name for run in sweep.started for row in run.rows.values() for name in row}
+    found = []
+    for panel in panels.PANELS:
+        if panel.section != section or panel.final:
+            continue
+        metrics = panel.recorded(names)
+        if len(metrics) > 1 and "<k>" in panel.metrics[0]:  # the untrained policy is asked with a larger k, once
+            metrics = [max(metrics, key=lambda name: sum(name in r for run in sweep.started for r in run.rows.values()))]
+        titles = [panel.title if len(metrics) == 1 else f"{panel.title}: {name}" for name in metrics]
+        found += [(panel, metric, title) for metric, title in zip(metrics, titles, strict=True)]
+    return found
+
+
+def varying(sweep: SweepRecord, section: str) -> list[tuple[panels.Panel, str, str]]:
+    """The recorded panels whose metric is not one constant in all runs."""
+    return [each for each in recorded(sweep, section) if _constant(sweep, each[1]) is None]
+
+
+def constants(sweep: SweepRecord, section: str) -> list[str]:
+    """`metric = value` of those that are, so that they need no picture."""
+    every = [(metric, _constant(sweep, metric)) for _, metric, _ in recorded(sweep, section)]
+    return [f"{metric} = {number(value)}" for metric, value in every if value is not None]
+
+
+def _constant(sweep: SweepRecord, metric: str) -> float | None:
+    """The one value that the metric had everywhere; None where it varied."""
+    values = {value for run in sweep.started for value in run.series(metric)[1]}
+    return values.pop() if len(values) == 1 else None
