@@ -137,10 +137,11 @@ def report(outcomes: Sequence[Outcome], stream: TextIO | None = None) -> int:
 
 
 def _headline(bad: Sequence[Outcome], total: int) -> str:
-    words = {"failed": "failed", "stopped": "were stopped", "waiting": "were not started"}
-    counts = [(sum(o.state == state for o in bad), text) for state, text in words.items()]
-    said = ", ".join(f"{number} {text}" for number, text in counts if number)
-    return f"of {total} jobs {said}:" if counts[0][0] else f"of {total} jobs {said}"
+    """of 12 jobs 2 failed, 1 was stopped, 3 were not started"""
+    counts = {state: sum(o.state == state for o in bad) for state in ("failed", "stopped", "waiting")}
+    words = {"failed": "failed", "stopped": "{} stopped", "waiting": "{} not started"}
+    said = [f"{n} {words[state].format('was' if n == 1 else 'were')}" for state, n in counts.items() if n]
+    return f"of {total} job{'s' * (total != 1)} {', '.join(said)}{':' * bool(counts['failed'])}"
 
 
 def _success(outcomes: Sequence[Outcome]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from signal import Signals
 from typing import Any
 
 from grpo.errors import UserError
@@ -36,6 +37,7 @@ class Stopped(Exception):
         self.outcomes = list(outcomes)
         self.signal = signal
         """SIGINT or SIGTERM."""
+        self.exit_code = 128 + Signals[signal].value
 
 
 def run(
@@ -48,13 +50,14 @@ def run(
     flags: Sequence[str] = (),
     say: Callable[[str], None] = print,
     live: bool | None = None,
+    endpoint: str | None = None,
 ) -> list[Outcome]:
     """Run what is not done yet; the outcomes in the order of `jobs`.
 
     at_once     jobs at a time, at least 1; None: one per GPU, without GPUs one per core
     launcher    fork, process, submitit_local or submitit_slurm;  resources  hydra.launcher.* of the last two
     flags       what stands before the overrides of every job (--config-dir)
-    live        the live table; None: on a terminal
+    live        the live table; None: on a terminal;  endpoint  the metric that stands for a finished job in it
 
     UserError: another runner works here, or a process of an earlier one does not end. `Stopped`: see there.
     """
@@ -64,7 +67,7 @@ def run(
     made = _launcher(launcher, sweep, resources, at_once) if isinstance(launcher, str) else launcher
     with locked(sweep):
         number = made.queue or at_once or cores.at_once()
-        runner = _Runner(Board(jobs, sweep), number, made, flags, display(say, live))
+        runner = _Runner(Board(jobs, sweep), number, made, flags, display(say, live, endpoint))
         same_hardware = launcher != "submitit_slurm"  # nobody knows the node before the job has it
         try:
             runner.settle(siblings=same_hardware)
