@@ -99,13 +99,11 @@ class Sweep:
         )
         command = ("python", "-m", "grpo.sweep", self.name)
         declared = tuple(self.declared or [{"time": "2026-12-01T10:00:00+00:00", "seeds": seeds}])
-        manifests.write(
-            self.folder,
-            Manifest(
-                self.name, self.kind, "3f9c21ab", question, command, arms, tuple(jobs), len(jobs),  # type: ignore[arg-type]
-                self.same, declared, "8800b00", "0.1.0",
-            ),  # fmt: skip
-        )
+        manifest = Manifest(
+            self.name, self.kind, "3f9c21ab", question, command, arms, tuple(jobs), len(jobs),  # type: ignore[arg-type]
+            self.same, declared, "8800b00", "0.1.0",
+        )  # fmt: skip
+        manifests.write(self.folder, manifest)
         return self.folder
 
     def _job(self, arm: str, seed: int, where: str, phase: str, point: dict[str, Any]) -> Job:
@@ -121,9 +119,12 @@ class Sweep:
         (folder / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
         (folder / "algorithm.txt").write_text("group_zscore -> token ratio -> clip(0.20, 0.20) -> token_mean\n")
         _json(folder / "environment.json", _environment(job) | run.environment)
-        error = run.error or ("step 9   loss nan: 3 updates in a row were not finite" if run.kind == "diverged" else None)
-        status = {"v": 1, "status": run.state, "step": run.steps, "started": "2026-12-01T10:00:00+00:00", "pid": 1,
-                  "updated": "2026-12-01T10:05:00+00:00", "host": "elsewhere", "error": error, "kind": run.kind}  # fmt: skip
+        nonfinite = "step 9   loss nan: 3 updates in a row were not finite"
+        status = {
+            "v": 1, "status": run.state, "step": run.steps, "started": "2026-12-01T10:00:00+00:00", "pid": 1,
+            "updated": "2026-12-01T10:05:00+00:00", "host": "elsewhere", "kind": run.kind,
+            "error": run.error or (nonfinite if run.kind == "diverged" else None),
+        }  # fmt: skip
         _json(folder / "status.json", status)
         _lines(folder / "metrics.jsonl", self._metrics(run, job.seed))
         _lines(folder / "samples.jsonl", _samples(job, run))
@@ -195,7 +196,7 @@ def _samples(job: Job, run: Run) -> list[dict[str, Any]]:
                 rows.append({
                     "step": step, "prompt_id": f"{a}+{b}", "group": group, "sample": sample, "prompt": f"{a}+{b}=",
                     "completion": f"{a}+{b}: \\boxed{{{answer}}}", "token_ids": [1, 2, 3], "logp_old": None,
-                    "logp_rollout": [-0.1, -0.2, -0.3], "weight": [0.5, 0.5, 0.5], "advantage": 1.0 - 2.0 * (sample % 2),
+                    "logp_rollout": [-0.1, -0.2, -0.3], "weight": [0.5] * 3, "advantage": 1.0 - 2.0 * (sample % 2),
                     "rewards": {"exact": float(sample % 2 == 0)}, "reward": float(sample % 2 == 0), "finish": "stop",
                 })  # fmt: skip
     return rows

@@ -48,7 +48,21 @@ def _main(argv: list[str]) -> int:
 
         print("\n".join(lines(found)))
     print(f"written   {written}")
+    if args.wandb:
+        for url in publish(found, args.wandb, out):
+            print(f"W&B       {url}")
     return 0
+
+
+def publish(found: Findings, entity_project: str, out: Path) -> list[str]:
+    """Create or update the sweep's workspace and report in W&B; their addresses."""
+    from grpo.report.details import paragraph
+    from grpo.report.headline import headline, sentences
+    from grpo.report.wandb_report import push
+
+    names = ("report.html", "report.md", "table.tex", "summary.csv", "figures")
+    verdicts = [headline(found), *(sentence for _, sentence in sentences(found))]
+    return push(found.sweep.folder, entity_project, {name: out / name for name in names}, verdicts, paragraph(found))
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
@@ -58,8 +72,12 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument("folders", nargs="+", metavar="FOLDER", help="a sweep's folder, or folders that hold runs")
     parser.add_argument("--out", metavar="DIR", help="where to write (default: report/ inside the sweep's folder)")
-    parser.add_argument("--only", metavar="FIGURE", help="draw one figure and nothing else (forest, curves_tokens, ...)")
-    return parser.parse_intermixed_args(argv)
+    parser.add_argument("--only", metavar="FIGURE", help="one figure and nothing else (forest, ...)")
+    parser.add_argument("--wandb", metavar="ENTITY/PROJECT", help="also create or update a W&B workspace and report")
+    args = parser.parse_intermixed_args(argv)
+    if args.wandb and args.only:
+        raise ConfigError([Mistake("--wandb", "sends the whole report; drop --only")])
+    return args
 
 
 def record(folders: Sequence[Path]) -> SweepRecord:

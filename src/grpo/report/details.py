@@ -46,7 +46,7 @@ def _subject(sweep: SweepRecord, example: RunRecord | None) -> str:
     choices, model = example.config.get("choices") or {}, example.config.get("model") or {}
     name = model.get("path") or choices.get("model") or model.get("kind") or "a policy"
     task = choices.get("task") or str((example.config.get("task") or {}).get("_target_", "a task")).rsplit(".", 1)[-1]
-    return f"We train {name} on {task} with {plural(len(sweep.arms), 'arm')}."
+    return f"We train the policy {name} on the task {task} with {plural(len(sweep.arms), 'arm')}."
 
 
 def _sizes(example: RunRecord | None) -> str:
@@ -72,8 +72,8 @@ def _sizes(example: RunRecord | None) -> str:
 def _budget(sweep: SweepRecord) -> str:
     if sweep.budget:
         return (
-            f"Every run stops at {sweep.budget:,} generated tokens, discarded groups included, and its last weights are "
-            f"evaluated once on the test split ({sweep.endpoint})."
+            f"Every run stops at {sweep.budget:,} generated tokens, discarded groups included, and its last weights "
+            f"are evaluated once on the test split ({sweep.endpoint})."
         )
     return f"The arms are compared by {sweep.endpoint} at the end of each run."
 
@@ -128,8 +128,8 @@ def _statistics(found: Findings) -> str:
     why = f" {_capital(comparison.exploratory)}: exploratory, no verdict." if comparison.exploratory else ""
     return (
         f"Arms are compared with the baseline by paired t-tests over blocks with Holm's correction for "
-        f"{plural(len(comparison.arms), 'comparison')} at α = {comparison.alpha:g}; intervals are Bonferroni-adjusted and "
-        f"simultaneous.{margin}{why}"
+        f"{plural(max(1, comparison.family), 'comparison')} at α = {comparison.alpha:g}; intervals are "
+        f"Bonferroni-adjusted and simultaneous.{margin}{why}"
     )
 
 
@@ -161,10 +161,15 @@ def _cost(found: Findings) -> str:
     begun = sum(bool(run.rows) for run in every)
     counted = sum(each.counted for each in found.failures.values())
     words = f"All {plural(begun, 'run')} together generated {tokens(total)} tokens in {hours:.2g} hours of computing"
-    return f"{words}; {failed} of {counted} finished runs failed (diverged or collapsed) and count with their last score."
+    return (
+        f"{words}; {failed} of {counted} finished runs failed (diverged or collapsed); they count with their last "
+        "score."
+    )
 
 
-def commands(found: Findings, figures: Sequence[str], folder: Path) -> tuple[list[Command], list[Command], list[Command]]:
+def commands(
+    found: Findings, figures: Sequence[str], folder: Path
+) -> tuple[list[Command], list[Command], list[Command]]:
     """Commands of the sweep and the report, of each figure, of each run."""
     sweep = found.sweep
     where = " ".join(shlex.quote(str(path)) for path in sweep.sources)

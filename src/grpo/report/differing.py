@@ -136,6 +136,6 @@ def _part(part: Mapping[str, Any]) -> dict[str, str]:
         "python": part.get("python"),
         "processor": (part.get("cpu") or {}).get("model"),
         "GPU": ", ".join(gpus) or None,
-        **{package: version for package, version in (part.get("packages") or {}).items()},
+        **(part.get("packages") or {}),
     }
     return {what: str(value) for what, value in facts.items() if value}

@@ -19,7 +19,7 @@ from grpo.report.figures_curves import AXES, constants, curves, diagnostics, rec
 from grpo.report.figures_forest import forest
 from grpo.report.figures_style import RC
 from grpo.report.findings import Findings
-from grpo.report.formats import listed, plural, share, signed
+from grpo.report.formats import listed, plural, signed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -87,7 +87,7 @@ def _forest_alt(found: Findings) -> str:
 def _variance_alt(found: Findings) -> str:
     split = found.split
     return "" if split is None else (
-        f"Variance: seed {share(split.seed, 6)}, question {share(split.question, 6)}, sampling {share(split.sampling, 6)}"
+        f"Variance: {split.shares}"
     )  # fmt: skip
 
 

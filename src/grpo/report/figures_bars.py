@@ -70,8 +70,9 @@ def _tuned_arm(ax: Axes, sweep: SweepRecord, arm: str, key: str, runs: list[RunR
     line = [(places[value], fmean(scores)) for value, scores in at.items() if scores]
     ax.plot([x for x, _ in line], [y for _, y in line], color=look.color, linestyle=look.dash, linewidth=1.5)
     chosen = sweep.chosen.get(arm, {}).get(key)
-    if chosen in at and at[chosen]:
-        ax.plot([places[chosen]], [fmean(at[chosen])], marker="o", markersize=12, markerfacecolor="none",
+    scores = at.get(chosen)
+    if scores:
+        ax.plot([places[chosen]], [fmean(scores)], marker="o", markersize=12, markerfacecolor="none",
                 markeredgecolor=look.color, markeredgewidth=1.8)  # fmt: skip
 
 
@@ -81,7 +82,7 @@ def variance(found: Findings) -> Figure:
     split = found.split
     total = split.seed + split.question + split.sampling if split else 0.0
     if split is None or total <= 0:
-        nothing(ax, found.split_note if split is None else "all finished runs have the same score: no variance to split")
+        nothing(ax, found.split_note if split is None else "all finished runs have the same score: nothing to split")
         return figure
     left = 0.0
     for name, color in PARTS:

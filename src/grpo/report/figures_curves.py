@@ -70,12 +70,17 @@ def curves(sweep: SweepRecord, x: str) -> Figure:
 
 
 def _reference_lines(ax: Axes, lines: Sequence[tuple[str, float]], *, labels: bool = True) -> None:
-    """Dashed, named at the right end where no curve of a running sweep is yet."""
-    for label, value in lines:
+    """Dashed, named beside the axes, where no curve can be."""
+    for _, value in lines:
         ax.axhline(value, color="#888888", linewidth=0.9, linestyle=(0, (5, 3)), zorder=1)
-        if labels:
-            ax.annotate(label, (1.0, value), xycoords=("axes fraction", "data"), xytext=(0, 2),
-                        textcoords="offset points", ha="right", va="bottom", fontsize=7.5, color="#666666")  # fmt: skip
+    if not labels:
+        return
+    low, high = ax.get_ylim()
+    place = -1.0
+    for label, value in sorted(lines, key=lambda line: line[1]):
+        place = max((value - low) / (high - low), place + 0.055)  # lines of equal height keep their names apart
+        ax.annotate(label, (1.0, place), xycoords="axes fraction", xytext=(4, 0), textcoords="offset points",
+                    ha="left", va="center", fontsize=7.5, color="#666666")  # fmt: skip
 
 
 def _small_multiples(sweep: SweepRecord, metric: str, axis: str) -> Figure:
@@ -121,7 +126,7 @@ def diagnostics(sweep: SweepRecord, section: str) -> Figure | None:
         ax.tick_params(labelsize=8)
         _limits(ax, panel.range)
         token_axis(ax, axis)
-        ax.xaxis.label.set_size(8)
+        ax.xaxis.label.set_fontsize(8)
     for ax in axes[len(shown) :]:
         ax.set_visible(False)
     legend(figure, sweep)
@@ -151,10 +156,14 @@ def recorded(sweep: SweepRecord, section: str) -> list[tuple[panels.Panel, str, 
             continue
         metrics = panel.recorded(names)
         if len(metrics) > 1 and "<k>" in panel.metrics[0]:  # the untrained policy is asked with a larger k, once
-            metrics = [max(metrics, key=lambda name: sum(name in r for run in sweep.started for r in run.rows.values()))]
+            metrics = [max(metrics, key=lambda name: _count(sweep, name))]
         titles = [panel.title if len(metrics) == 1 else f"{panel.title}: {name}" for name in metrics]
         found += [(panel, metric, title) for metric, title in zip(metrics, titles, strict=True)]
     return found
+
+
+def _count(sweep: SweepRecord, name: str) -> int:
+    return sum(name in row for run in sweep.started for row in run.rows.values())
 
 
 def varying(sweep: SweepRecord, section: str) -> list[tuple[panels.Panel, str, str]]:

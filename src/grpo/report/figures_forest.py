@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
-from grpo.report.figures_style import canvas, looks, nothing, short
+from grpo.report.figures_style import MANY, canvas, looks, nothing, short
 from grpo.report.findings import Findings
 from grpo.report.formats import signed
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 VERDICT_COLORS = {"better": "#00704F", "worse": "#A63A00", "equivalent": "#00507F"}
@@ -18,7 +18,7 @@ VERDICT_COLORS = {"better": "#00704F", "worse": "#A63A00", "equivalent": "#00507
 def forest(found: Findings) -> Figure:
     """One row per arm; x: difference of the endpoint."""
     contrasts, sweep = found.comparison.arms, found.sweep
-    height = max(1.9, 0.95 + 0.52 * len(contrasts))
+    height = max(1.9, 0.95 + (0.56 if len(contrasts) <= MANY else 0.31) * len(contrasts))
     figure, (ax,) = canvas(9.2, height)
     if not any(contrast.differences for contrast in contrasts):
         nothing(ax, "no paired difference yet" if contrasts else "one arm only: nothing to compare it with")
@@ -33,38 +33,33 @@ def forest(found: Findings) -> Figure:
         look = styles[contrast.arm]
         spread = _swarm(len(contrast.differences))
         ax.scatter(
-            contrast.differences, [row - 0.02 + dy for dy in spread],
-            s=15, color=look.color, alpha=0.42, linewidths=0, zorder=3,
+            contrast.differences, [row + 0.24 + dy for dy in spread],
+            s=17, color=look.color, alpha=0.55, linewidths=0, zorder=3,
         )  # fmt: skip
-        if finite(contrast.low) and finite(contrast.high):
+        if contrast.low is not None and contrast.high is not None:
             ax.plot([contrast.low, contrast.high], [row, row], color=look.color, linewidth=2.4, solid_capstyle="butt")
-            ax.plot([contrast.low, contrast.low, None, contrast.high, contrast.high],
-                    [row - 0.13, row + 0.13, None, row - 0.13, row + 0.13], color=look.color, linewidth=1.6)  # fmt: skip
-        if finite(contrast.mean):
+            for end in (contrast.low, contrast.high):
+                ax.plot([end, end], [row - 0.13, row + 0.13], color=look.color, linewidth=1.6)
+        if contrast.mean is not None:
             ax.plot([contrast.mean], [row], marker="D", markersize=7, color=look.color,
                     markeredgecolor="white", markeredgewidth=1.1, zorder=5)  # fmt: skip
     _axes(ax, found)
     return figure
 
 
-def finite(value: float | None) -> bool:
-    """A number that can be drawn."""
-    return value is not None and math.isfinite(value)
-
-
 def _swarm(count: int) -> list[float]:
     """Small, deterministic vertical offsets, so that equal differences stay apart."""
-    return [0.24 * (((i * 0.618034) % 1.0) - 0.5) for i in range(count)]
+    return [0.16 * (((i * 0.618034) % 1.0) - 0.5) for i in range(count)]
 
 
-def _axes(ax, found: Findings) -> None:
+def _axes(ax: Axes, found: Findings) -> None:
     contrasts, sweep = found.comparison.arms, found.sweep
-    values = [v for c in contrasts for v in (*c.differences, c.low, c.high) if finite(v)]
+    values = [v for c in contrasts for v in (*c.differences, c.low, c.high) if v is not None]
     values += [0.0, *((found.comparison.margin, -found.comparison.margin) if found.comparison.margin else ())]
     low, high = min(values), max(values)
     pad = 0.06 * (high - low) or 0.05
     ax.set_xlim(low - pad, high + pad)
-    ax.set_ylim(len(contrasts) - 0.45, -0.55)
+    ax.set_ylim(len(contrasts) - 0.5, -0.5)
     ax.set_yticks(range(len(contrasts)), [short(c.arm) for c in contrasts], fontsize=10)
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="y", visible=False)

@@ -75,13 +75,15 @@ def short(name: str, at_most: int = 34) -> str:
 
 
 def mean_line(runs: Sequence[RunRecord], metric: str, axis: str) -> tuple[list[float], list[float]]:
-    """Mean over runs of a metric, as far as every run goes; values between a run's points are interpolated."""
+    """Mean over runs, as far as every run goes, a diverged one with its last value; between points interpolated."""
     import numpy as np
 
-    lines = [line for run in runs if len((line := run.series(metric, axis))[0]) > 1]
+    drawn = [(run, line) for run in runs if len((line := run.series(metric, axis))[0]) > 1]
+    lines = [line for _, line in drawn]
     if not lines:
         return [], []
-    start, end = max(x[0] for x, _ in lines), min(x[-1] for x, _ in lines)
+    ended = [line[0][-1] for run, line in drawn if run.kind != "diverged"]
+    start, end = max(x[0] for x, _ in lines), min(ended or [x[-1] for x, _ in lines])
     if end <= start:
         return [], []
     points = sorted({x for xs, _ in lines for x in xs if start <= x <= end})

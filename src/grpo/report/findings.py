@@ -13,8 +13,10 @@ from statistics import fmean
 
 from grpo.report import differing
 from grpo.report.compare import Comparison, compare
+from grpo.report.failures import FailureShare, failure_shares
 from grpo.report.formats import listed, number, plural
 from grpo.report.records import RunRecord, SweepRecord
+from grpo.report.stein import stein
 from grpo.report.variance import Split, variance_split
 
 COLLAPSED = 0.5
@@ -73,6 +75,8 @@ class Findings:
     comparison: Comparison
     acted: Acted | None
     failures: Mapping[str, Failures]
+    failure_shares: tuple[FailureShare, ...]
+    """The second endpoint with its intervals, in the order of the arms."""
     split: Split | None
     split_note: str
     """Whose split it is, or why there is none."""
@@ -87,21 +91,25 @@ def findings(sweep: SweepRecord) -> Findings:
     acted = _acted(sweep)
     conditions = differing.conditions(sweep)
     split, split_note = _split(sweep)
+    first_stage = _first_stage(sweep)
     comparison = compare(
         sweep.scores(),
         sweep.baseline,
         margin=sweep.margin,
         planned=len(sweep.seeds),
-        interim=_interim(sweep),
+        interim=_interim(sweep) or _second_stage(sweep, first_stage),
         active=acted.verdicts if acted else {},
         same=sweep.same,
         exploratory=_exploratory(sweep, conditions),
+        first_stage=first_stage,
     )
+    judged = {arm: {run.seed: _failed(run) for run in runs if run.counted} for arm, runs in sweep.arms.items()}
     return Findings(
         sweep=sweep,
         comparison=comparison,
         acted=acted,
         failures={arm: _failures(runs) for arm, runs in sweep.arms.items()},
+        failure_shares=failure_shares(judged, sweep.baseline),
         split=split,
         split_note=split_note,
         missing=tuple(_missing(run) for run in sweep.missing),
@@ -121,6 +129,30 @@ def _interim(sweep: SweepRecord) -> str | None:
     if len(declared) > 1 and sweep.question.get("seeds") != "auto":
         return f"enlarged from {counts[0]} to {counts[-1]} blocks after it had begun"
     return None
+
+
+def _first_stage(sweep: SweepRecord) -> tuple[int, ...]:
+    """The blocks of Stein's first stage, where the number of seeds was left to it."""
+    if sweep.question.get("seeds") != "auto":
+        return ()
+    from grpo.sweep.question import FIRST_STAGE
+
+    return FIRST_STAGE
+
+
+def _second_stage(sweep: SweepRecord, first: tuple[int, ...]) -> str | None:
+    """Interim where the first stage asks for more blocks than were declared."""
+    scores = sweep.scores()
+    base = scores.get(sweep.baseline, {})
+    pairs = {
+        arm: [ours[seed] - base[seed] for seed in first if seed in ours and seed in base]
+        for arm, ours in scores.items()
+        if arm != sweep.baseline and arm not in sweep.same
+    }
+    if not pairs or not sweep.margin or min(map(len, pairs.values())) < 2:
+        return None
+    needed = stein(pairs, sweep.margin)
+    return f"the second stage needs {needed} blocks" if needed > len(sweep.seeds) else None
 
 
 def _exploratory(sweep: SweepRecord, conditions: tuple[differing.Condition, ...]) -> str | None:
@@ -163,6 +195,10 @@ def _over_blocks(runs: tuple[RunRecord, ...], metric: str) -> float | None:
     return fmean(means) if means else None
 
 
+def _failed(run: RunRecord) -> bool:
+    return run.kind == "diverged" or _collapsed(run)
+
+
 def _failures(runs: tuple[RunRecord, ...]) -> Failures:
     results = [run for run in runs if run.counted]
     diverged = sum(run.kind == "diverged" for run in results)
@@ -186,7 +222,7 @@ def _split(sweep: SweepRecord) -> tuple[Split | None, str]:
         arrays = [[list(flags) for flags in run.test.values() if len(flags) > 1] for run in runs]
         arrays = [array for array in arrays if len(array) > 1 and len({len(flags) for flags in array}) == 1]
         if len(arrays) > 1:
-            return variance_split(arrays), f"measured on {plural(len(arrays), 'run')} of {arm}"
+            return variance_split(arrays), f"of {plural(len(arrays), 'run')} of {arm}"
     return None, "it needs the test records of two finished runs of one arm, with two samples per question"
 
 

@@ -55,7 +55,9 @@ def seconds(value: float | None) -> str:
 
 def number(value: float | None) -> str:
     """Any number, three digits that count."""
-    return DASH if value is None or not math.isfinite(value) else f"{value:.3g}".replace("-", "−")
+    if value is None or not math.isfinite(value):
+        return DASH
+    return (f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}").replace("-", "−")
 
 
 def setting(value: object) -> str:

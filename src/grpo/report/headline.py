@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grpo.report.findings import Findings
-from grpo.report.formats import listed, plural, share
+from grpo.report.formats import listed, plural
 
 ORDER = ("better", "worse", "equivalent", "undecided", "not tested", "same algorithm", "too few blocks")
 
@@ -29,11 +29,10 @@ def headline(found: Findings) -> str:
         "same algorithm": "the same algorithm as",
         "too few blocks": "too few blocks to judge against",
     }
-    found_words = [
-        f"{listed(arms)} {'is' if len(arms) == 1 else 'are'} {words[verdict]} {base if verdict != 'same algorithm' else _twins(found, arms)}"
-        for verdict, arms in groups.items()
-        if arms
-    ]
+    found_words = []
+    for verdict, arms in groups.items():
+        other = _twins(found, arms) if verdict == "same algorithm" else base
+        found_words += [f"{listed(arms)} {'is' if len(arms) == 1 else 'are'} {words[verdict]} {other}"] if arms else []
     return f"At {at(found)}, {'; '.join(found_words)}." if found_words else "No verdict."
 
 
@@ -59,9 +58,11 @@ def subtitle(found: Findings) -> str:
     choices = (example.config.get("choices") or {}) if example else {}
     subject = ", ".join(str(choices[key]) for key in ("task", "model") if choices.get(key))
     margin = f", margin {sweep.margin:g}" if sweep.margin else ""
-    complete = f"{found.comparison.complete} of {plural(len(sweep.seeds), 'block')}"
-    blocks = plural(len(sweep.seeds), "block") if found.comparison.complete == len(sweep.seeds) else f"{complete} complete"
-    parts = [sweep.title if sweep.manifest else "runs", subject, blocks, at(found), f"endpoint {sweep.endpoint}{margin}"]
+    blocks, complete = plural(len(sweep.seeds), "block"), found.comparison.complete
+    if complete != len(sweep.seeds):
+        blocks = f"{complete} of {blocks} complete"
+    title = sweep.title if sweep.manifest else "runs"
+    parts = [title, subject, blocks, at(found), f"endpoint {sweep.endpoint}{margin}"]
     return " · ".join(part for part in parts if part)
 
 
@@ -70,15 +71,6 @@ def variance_sentence(found: Findings) -> str:
     split = found.split
     if split is None:
         return f"Variance: {found.split_note}."
-    total = split.seed + split.question + split.sampling
-    if total <= 0:
-        return f"Noise: all finished runs have the same score ({found.split_note})."
-    parts = [100 * part / total for part in (split.seed, split.question, split.sampling)]
-    words = f"Noise: seeds {parts[0]:.0f} %, questions {parts[1]:.0f} %, sampling {parts[2]:.0f} %, {found.split_note}."
-    # standard deviations, not variances: a third of the spread is a ninth of the variance
-    noise, seed = (split.question + split.sampling) ** 0.5, max(split.seed, 0.0) ** 0.5
-    if seed <= 0:
-        return words + " The spread between seeds is no larger than evaluation noise: ask more test questions."
-    ratio = noise / seed
-    judged = "at most the third that is allowed" if ratio <= 1 / 3 else "more than a third: ask more test questions"
-    return words + f" Evaluation noise is {share(ratio, 2)} of the spread between seeds, {judged}."
+    if split.seed + split.question + split.sampling <= 0:
+        return f"Noise: {split.sentence} ({found.split_note})."
+    return f"Noise: {split.shares} ({found.split_note}); {split.sentence}."

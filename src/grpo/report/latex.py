@@ -35,8 +35,8 @@ def text(found: Findings) -> str:
         if contrast is None:
             cells += ["baseline", "–", "–", failed, tokens(row.tokens), "–"]
         else:
-            low_high = interval(contrast.low, contrast.high)
-            cells += [signed(contrast.mean), low_high, share(contrast.p_holm), failed, tokens(row.tokens), contrast.verdict]
+            cells += [signed(contrast.mean), interval(contrast.low, contrast.high), share(contrast.p_holm), failed]
+            cells += [tokens(row.tokens), contrast.verdict]
         body.append(cells)
     heads = [head if "$" in head else escape(head) for head in heads]
     lines = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from functools import cache
@@ -16,9 +17,9 @@ from grpo.report.contrast import Contrast
 from grpo.report.details import commands, paragraph
 from grpo.report.figures import Drawn, silent
 from grpo.report.figures_curves import AXES, references, validation_metric
-from grpo.report.figures_style import looks
+from grpo.report.figures_style import MANY, looks
 from grpo.report.findings import COLLAPSED, Findings
-from grpo.report.formats import listed, number, percent, plural, share
+from grpo.report.formats import listed, number, percent, share
 from grpo.report.headline import headline, subtitle, variance_sentence
 from grpo.report.panels import SECTIONS
 from grpo.report.samples import SideBySide, side_by_side
@@ -81,7 +82,8 @@ def _file(name: str) -> str:
 
 _FAILURES = (
     "A run that diverged ended by itself in numbers that were not finite; one that collapsed finished below "
-    f"{percent(COLLAPSED)} of the untrained policy. Both count in every number above with their last score."
+    f"{percent(COLLAPSED)} of the untrained policy. Both count in every number above with their last "
+    "score. The tests are against the baseline, exact and exploratory."
 )
 
 
@@ -89,8 +91,8 @@ def _answer(found: Findings) -> dict[str, Any]:
     sweep = found.sweep
     contrasts = found.comparison.arms
     answers = [
-        {"arm": c.arm, "numbers": c.numbers, "words": _words(c), "verdict": c.verdict, "cls": c.verdict.replace(" ", "-"),
-         "health": found.failures[c.arm].words}
+        {"arm": c.arm, "numbers": c.numbers, "words": _words(c), "verdict": c.verdict,
+         "cls": c.verdict.replace(" ", "-"), "health": found.failures[c.arm].words}
         for c in contrasts
     ]  # fmt: skip
     return {
@@ -102,6 +104,7 @@ def _answer(found: Findings) -> dict[str, Any]:
         "forest_caption": _forest_caption(found),
         "acted": found.acted.sentence(sweep.baseline) if found.acted else "",
         "notes": found.notes,
+        "dense": len(contrasts) > MANY,
         "missing": found.missing,
         "command": shlex.join(sweep.command),
     }
@@ -109,8 +112,9 @@ def _answer(found: Findings) -> dict[str, Any]:
 
 def _words(contrast: Contrast) -> str:
     """What the badge beside it does not say already."""
-    words = [] if contrast.verdict in ("exploratory", "interim") else [contrast.words]
-    return "; ".join([*words, *contrast.notes])
+    words = "" if contrast.verdict in ("exploratory", "interim") else contrast.words
+    words = re.sub(rf"^{contrast.verdict} ?(?:\((.*?)\))?", r"\1", words).strip()
+    return "; ".join([word for word in (words, *contrast.notes) if word])
 
 
 def _forest_caption(found: Findings) -> str:
@@ -118,18 +122,20 @@ def _forest_caption(found: Findings) -> str:
     if not contrasts:
         return ""
     level = f"{100 * (1 - found.comparison.alpha):g} %"
+    every = f" for all {len(contrasts)} comparisons at once (Bonferroni)" if len(contrasts) > 1 else ""
     band = f"; grey: differences below the margin of {found.comparison.margin:g}" if found.comparison.margin else ""
     return (
-        f"Each dot is the difference in one block, the diamond their mean, the bar the {level} interval for all "
-        f"{plural(len(contrasts), 'comparison')} at once (Bonferroni){band}."
+        f"Each dot is the difference in one block, the diamond their mean, the bar the {level} interval"
+        f"{every}{band}."
     )
 
 
 def _arms_note(found: Findings) -> str:
     dagger = any(r.counted and r.score_from != found.sweep.endpoint for r in found.sweep.runs)
     return (
-        "Means over results; sd over seeds; dots are seeds, the tick their mean. Dead groups: mean over the run; length "
-        "and cut answers: of the final evaluation. Steps and seconds are shown, never judged. Click a head to sort."
+        "Means over results; sd over seeds; dots are seeds, the tick their mean. Dead groups: mean over the run; "
+        "length and cut answers: of the final evaluation. Steps and seconds are shown, never "
+        "judged. Click a head to sort."
         + (" †: the last validation, because the run diverged." if dagger else "")
     )
 
@@ -141,7 +147,8 @@ def _curves(found: Findings, drawn: Mapping[str, Drawn]) -> dict[str, Any]:
     lines = [f"{name} {share(value)}" for name, value in references(sweep)]
     note = (
         f"{validation_metric(sweep) or 'Validation'}: every seed thin, the mean over seeds thick as far as every seed "
-        "goes; a cross is where a run diverged. Training reward is smoothed."
+        "goes; a cross is where a run diverged, which stays in the mean with its last value. Training reward is "
+        "smoothed."
     )
     return {
         "curve_tabs": tabs,
@@ -178,7 +185,8 @@ def _differing(found: Findings) -> dict[str, Any]:
 def _samples(shown: SideBySide) -> dict[str, Any]:
     def sample(each: Any) -> dict[str, Any]:
         cls = "" if each.reward is None else "right" if each.reward > 0 else "wrong"
-        return {"text": each.text, "reward": number(each.reward), "finish": each.finish, "tokens": each.tokens, "cls": cls}
+        return {"text": each.text, "reward": number(each.reward), "finish": each.finish, "tokens": each.tokens,
+                "cls": cls}  # fmt: skip
 
     prompts = [
         {"prompt": p.prompt, "arms": {arm: [sample(s) for s in rows] for arm, rows in p.arms.items()}}

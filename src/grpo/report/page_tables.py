@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from grpo.evaluation.statistics import wilson_interval
 from grpo.report import table
+from grpo.report.failures import FailureShare
 from grpo.report.figures_style import Look
 from grpo.report.findings import Findings
 from grpo.report.formats import DASH, interval, number, percent, seconds, share, signed, tokens
@@ -39,6 +39,8 @@ class Table:
 
     heads: tuple[str, ...]
     rows: tuple[Line, ...]
+    words: bool = False
+    """Columns of text, not of numbers: heads on the left."""
 
 
 def _num(text: str, value: float | None, title: str = "") -> Cell:
@@ -154,24 +156,25 @@ def differences(found: Findings) -> Table | None:
 
 
 def failures(found: Findings) -> Table:
-    """Share of failed runs with Wilson's interval."""
+    """Share of failed runs with its exact interval, and the exact tests against the baseline."""
 
-    def cells(arm: str) -> list[Cell]:
-        each = found.failures[arm]
-        if not each.counted:
-            return [Cell("0"), Cell(DASH), Cell(DASH), Cell(DASH), Cell(DASH)]
-        low, high = wilson_interval(each.failed, each.counted)
-        rate = each.failed / each.counted
+    def cells(each: FailureShare) -> list[Cell]:
+        kinds = found.failures[each.arm]
+        if not each.runs:
+            return [Cell("0", 0.0), *(Cell(DASH) for _ in range(6))]
+        rate = each.failed / each.runs
         return [
-            _num(str(each.counted), float(each.counted)),
-            _num(str(each.diverged), float(each.diverged)),
-            _num(str(each.collapsed), float(each.collapsed)),
+            _num(str(each.runs), float(each.runs)),
+            _num(str(kinds.diverged), float(kinds.diverged)),
+            _num(str(kinds.collapsed), float(kinds.collapsed)),
             _num(percent(rate), rate),
-            _num(f"{percent(low)} to {percent(high)}", low),
+            _num(f"{percent(each.low)} to {percent(each.high)}", each.low),
+            _num(share(each.p_mcnemar), each.p_mcnemar),
+            _num(share(each.p_fisher), each.p_fisher),
         ]
 
-    heads = ("arm", "results", "diverged", "collapsed", "failed", "95 % interval")
-    return _table(found, heads, ((arm, cells(arm)) for arm in found.sweep.arms))
+    heads = ("arm", "results", "diverged", "collapsed", "failed", "95 % interval", "p (McNemar)", "p (Fisher)")
+    return _table(found, heads, ((each.arm, cells(each)) for each in found.failure_shares))
 
 
 def algorithms(found: Findings, rows: Sequence[table.Row]) -> Table:
@@ -188,7 +191,7 @@ def algorithms(found: Findings, rows: Sequence[table.Row]) -> Table:
                    _num(number(lr(row.arm)), lr(row.arm)), _free(row.algorithm or DASH)])
         for row in rows
     )  # fmt: skip
-    return _table(found, heads, body)
+    return replace(_table(found, heads, body), words=True)
 
 
 def settings(found: Findings) -> Table | None:
@@ -196,9 +199,11 @@ def settings(found: Findings) -> Table | None:
     if not found.settings:
         return None
     names = list(found.settings[0].values)
-    rows = [Line((Cell(Markup("<code>{}</code>").format(each.key), each.key),
-                  *(Cell(each.values[arm], each.values[arm]) for arm in names))) for each in found.settings]  # fmt: skip
-    return Table(("key", *names), tuple(rows))
+    rows = []
+    for each in found.settings:
+        key = Cell(Markup("<code>{}</code>").format(each.key), each.key)
+        rows.append(Line((key, *(Cell(each.values[arm], each.values[arm], "setting") for arm in names))))
+    return Table(("key", *names), tuple(rows), words=True)
 
 
 def conditions(found: Findings) -> Table | None:
@@ -211,6 +216,6 @@ def conditions(found: Findings) -> Table | None:
         for each in found.conditions
         for value, runs in each.runs.items()
     ]  # fmt: skip
-    return Table(("what", "value", "runs", "which", "differs within a block"), tuple(rows))
+    return Table(("what", "value", "runs", "which", "differs within a block"), tuple(rows), words=True)
 
 

@@ -14,7 +14,7 @@ def lines(found: Findings) -> list[str]:
     contrasts = found.comparison.arms
     width = max((len(c.sentence) for c in contrasts), default=0)
     text += [f"  {c.sentence:{width}}     {found.failures[c.arm].words}" for c in contrasts]
-    if not contrasts or found.comparison.exploratory or found.comparison.interim:
+    if not contrasts:
         text.append(f"  {headline(found)}")
     tail = []
     if found.acted:
