@@ -87,12 +87,12 @@ class Session:
     ) -> None:
         self.made, self.config, self.resolved = assembled, assembled.config, resolved
         self.folder, self.plan, self.stop, self.flags = folder, plan, stop, flags
-        self.logger = self._logger()
-        self.recorder = Recorder(folder.path, self.logger)
         self.total = assembled.sizes.steps
         self.progress = Progress(self.total, self.config.budget.generated_tokens, start=plan.step)
         self.state = RunState()
         self.module = make_module(assembled, folder.path)
+        self.logger = self._logger()  # last: from here on `run` closes it, whatever happens
+        self.recorder = Recorder(folder.path, self.logger)
 
     def run(self) -> int:
         """Start table, preflight, training, test, export, curves, last words; returns the exit code."""
@@ -122,11 +122,15 @@ class Session:
         return wandb.make_logger(
             config.logger,
             self.folder.path,
-            name=f"{config.name}-s{config.seed}",
+            name=f"{config.arm or config.name}-s{config.seed}",
             group=Path(config.sweep).name if config.sweep else None,
             job_type=config.arm or config.name,
             tags=[config.algorithm, config.source, *(f"{group}={choice}" for group, choice in config.choices.items())],
-            resolved={**self.resolved, "algorithm_hash": algorithm_hash(self.resolved)},
+            resolved={
+                **self.resolved,
+                "algorithm_hash": algorithm_hash(self.resolved),
+                "config_hash": config_hash(self.resolved),
+            },
         )
 
     def announce(self) -> None:
