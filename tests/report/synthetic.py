@@ -119,7 +119,7 @@ class Sweep:
         (folder / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
         (folder / "algorithm.txt").write_text("group_zscore -> token ratio -> clip(0.20, 0.20) -> token_mean\n")
         _json(folder / "environment.json", _environment(job) | run.environment)
-        nonfinite = "step 9   loss nan: 3 updates in a row were not finite"
+        nonfinite = "step 9   3 updates in a row were not finite"
         status = {
             "v": 1, "status": run.state, "step": run.steps, "started": "2026-12-01T10:00:00+00:00", "pid": 1,
             "updated": "2026-12-01T10:05:00+00:00", "host": "elsewhere", "kind": run.kind,
