@@ -5,9 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import wandb
 import wandb_workspaces.reports.v2.interface as reports
 import wandb_workspaces.workspaces.interface as interface
 import wandb_workspaces.workspaces.internal as views
+from PIL import Image
+from tests.recording import wandb_offline
 
 from grpo.errors import UserError
 from grpo.report import wandb_report, workspace
@@ -116,7 +119,7 @@ class Server:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.saved: list[dict[str, Any]] = []
         monkeypatch.setenv("WANDB_API_KEY", "k" * 40)
-        monkeypatch.setattr(wandb_report, "_upload", lambda board, pages: "https://w/run")
+        monkeypatch.setattr(wandb_report, "_upload", lambda folder, board, pages: "https://w/run")
         for module in (reports, views):
             monkeypatch.setattr(module, "execute_graphql", self.answer)
         api = type("Api", (), {"projects": lambda self, entity: [type("Project", (), {"name": "grpo"})]})
@@ -186,6 +189,25 @@ def test_panels_of_a_report_do_not_cover_each_other() -> None:
         cells = {(p.layout.x + i, p.layout.y + j) for p in drawn for i in range(8) for j in range(6)}
         assert len(cells) == 48 * len(drawn)
         assert max(x for x, _ in cells) < 24
+
+
+def test_the_pages_are_an_artifact_of_a_run_that_is_no_arm(
+    sweep: Path, pages: dict[str, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path / "data"))
+    init = wandb.init
+    monkeypatch.setattr(wandb, "init", lambda **said: init(**{**said, "mode": "offline"}))
+    Image.new("RGB", (2, 2)).save(pages["figures"] / "forest.png")
+    for _ in range(2):
+        wandb_report._upload(sweep, workspace.build(PANELS, SWEEP, "team", "grpo", NAMES), pages)
+    parts = [wandb_offline.read_finished(part) for part in sorted((sweep / "wandb").glob("offline-run-*"))]
+    assert len({part.run["run_id"] for part in parts}) == 1  # a second push goes on with the same run
+    run = parts[0].run
+    assert (run["run_group"], run["job_type"], run["project"]) == (SWEEP, "report", "grpo")
+    (artifact,) = parts[0].artifacts
+    assert artifact.type == "report"
+    assert sorted(file.path for file in artifact.manifest.contents) == ["figures/forest.png", "report.md"]
+    assert "forest/path" in set().union(*parts[0].history)
 
 
 @pytest.mark.parametrize(

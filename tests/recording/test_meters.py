@@ -1,10 +1,12 @@
 """Accumulation over a step."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from grpo.recording import meters
 from grpo.recording.meters import Meters, Timer, peak_memory, speeds
 
 
@@ -85,3 +87,14 @@ def test_a_phase_that_raises_is_booked_too() -> None:
 
 def test_peak_memory_is_plausible() -> None:
     assert 0.02 < peak_memory() < 500  # GB; a process with torch takes more than 20 MB
+
+
+def test_a_run_does_not_inherit_the_peak_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    peaks = [9e9]
+    cuda = SimpleNamespace(
+        reset_peak_memory_stats=lambda: peaks.append(1e9), max_memory_allocated=lambda *device: peaks[-1]
+    )
+    monkeypatch.setattr(meters, "_cuda", lambda: cuda)
+    assert meters.peak_memory() == 9.0
+    meters.reset_peak_memory()
+    assert meters.peak_memory() == 1.0

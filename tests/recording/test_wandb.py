@@ -166,6 +166,7 @@ def test_under_an_agent_the_run_is_the_agents(
     monkeypatch.setenv("WANDB_SWEEP_ID", "s1w2")
     monkeypatch.setenv("WANDB_RUN_ID", "a9b8c7d6")
     logger = start(tmp_path, group=None)
+    assert ours.describe(logger).endswith(" · the agent of W&B sweep s1w2 hears nothing of it")  # it is offline
     ours.finish(logger, "done", {}, tmp_path / "curves.png")
     first, second = offline_parts(tmp_path)
     assert (second.run["run_id"], second.run["run_group"]) == ("a9b8c7d6", "s1w2")

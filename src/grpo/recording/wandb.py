@@ -119,7 +119,8 @@ def describe(logger: Logger | None) -> str:
         why = "" if has_key() else " (no key)"
         parts = len(list(part.parent.glob(f"offline-run-*-{run.id}*")))
         resumed = " (holds the whole run; its earlier parts need no upload)" if parts > 1 else ""
-        return f"W&B offline{why}: wandb sync {_relative(part)}{resumed}"
+        deaf = f" · the agent of W&B sweep {sweep_id()} hears nothing of it" if sweep_id() else ""
+        return f"W&B offline{why}: wandb sync {_relative(part)}{resumed}{deaf}"
     agent = f" (a run of the W&B sweep {sweep_id()}, under its agent's id)" if sweep_id() else ""
     return f"W&B online: {run.url}{agent}"
 

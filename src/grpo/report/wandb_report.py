@@ -67,7 +67,7 @@ def _send(folder: Path, board: Any, page: Report, pages: Mapping[str, Path]) -> 
     """Everything that needs the network; what exists already is found again through wandb.json."""
     place, known = f"{board.entity}/{board.project}", read_json(folder / FILE) or {"v": 1}
     entry = known.setdefault(place, {})
-    entry["run"] = _upload(board, pages)
+    entry["run"] = _upload(folder, board, pages)
     board._internal_name = entry.get("workspace", {}).get("name", "")
     board._internal_id = entry.get("workspace", {}).get("id", "")
     board.save()
@@ -80,7 +80,7 @@ def _send(folder: Path, board: Any, page: Report, pages: Mapping[str, Path]) -> 
     return [entry["run"], entry["workspace"]["url"], entry["report"]["url"]]
 
 
-def _upload(board: Any, pages: Mapping[str, Path]) -> str:
+def _upload(folder: Path, board: Any, pages: Mapping[str, Path]) -> str:
     """A run of the sweep's group that carries the files; the same one each time. Returns its URL."""
     import wandb
 
@@ -92,6 +92,7 @@ def _upload(board: Any, pages: Mapping[str, Path]) -> str:
         resume="allow",
         name=f"{REPORT_JOB} {board.name}"[:128],
         group=board.name[:128],
+        dir=folder,
         job_type=REPORT_JOB,
         mode="online",
         settings=wandb.Settings(console="off", silent=True, init_timeout=30),
