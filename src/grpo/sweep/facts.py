@@ -76,7 +76,7 @@ def score(folder: Path, endpoint: str | None = None) -> tuple[str, float] | None
     """(metric, value) of the endpoint, without one of test/avg@k, else validation/avg@k; the last row that has it."""
     try:
         rows = list(read_metrics(folder).values())
-    except ValueError:  # a damaged line; the report names it
+    except (ValueError, KeyError):  # a damaged line; the report names it
         return None
     names = {name: 0 for row in rows for name in row}
     name = endpoint or last_match(names, r"test/avg@\d+") or last_match(names, r"validation/avg@\d+")

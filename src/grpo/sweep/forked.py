@@ -77,7 +77,8 @@ def _started(process: ForkServerProcess) -> ForkServerProcess:
 
 
 def _arguments(job: Start) -> tuple[list[str], str, dict[str, str], str]:
-    return list(job.words), str(job.log), dict(job.environment), os.getcwd()
+    # The forkserver has the variables of its start; the job gets those of now.
+    return list(job.words), str(job.log), {**os.environ, **job.environment}, os.getcwd()
 
 
 @contextlib.contextmanager
@@ -99,6 +100,7 @@ def _run(words: list[str], log: str, environment: dict[str, str], folder: str) -
     _let_go_of_the_forkserver()
     prepare()
     os.chdir(folder)
+    os.environ.clear()
     os.environ.update(environment)
     _redirect(log)
     sys.argv = [str(Path(__file__).parents[1] / "__main__.py"), *words]
