@@ -37,11 +37,12 @@ def browser():
 
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     driver = shutil.which("chromedriver")
-    assert chromium and driver, "install chromium and chromium-driver, or set GRPO_NO_CHROMIUM=1"
+    assert chromium, "install chromium, or set GRPO_NO_CHROMIUM=1"
+    assert driver, "install chromium-driver, or set GRPO_NO_CHROMIUM=1"
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
-    for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1300,900"):
-        options.add_argument(word)
+    for word in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "window-size=1300,900"):
+        options.add_argument(f"--{word}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
     yield opened
@@ -62,7 +63,9 @@ def test_the_page_in_a_browser(out, browser):
     browser.get((out / "report.html").as_uri())
     errors = [each for each in browser.get_log("browser") if each["level"] in ("SEVERE", "WARNING")]
     assert errors == []
-    sent = [each["message"] for each in browser.get_log("performance") if "Network.requestWillBeSent" in each["message"]]
+    messages = [each["message"] for each in browser.get_log("performance")]
+    sent = [message for message in messages if '"Network.requestWillBeSent"' in message]
+    assert sent
     assert all('"url":"file:' in each or '"url":"data:' in each for each in sent)
 
     seen = browser.execute_script(
@@ -72,8 +75,8 @@ def test_the_page_in_a_browser(out, browser):
     assert all(width > 0 and len(alt) > 10 for _, width, alt in seen)
 
     # the answer and the forest plot on the first screen
-    bottom = browser.execute_script("return document.querySelector('#figure-forest img').getBoundingClientRect().bottom")
-    assert 0 < bottom <= 900
+    forest = "document.querySelector('#figure-forest img')"
+    assert 0 < browser.execute_script(f"return {forest}.getBoundingClientRect().bottom") <= 900
     assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
 
 
@@ -125,7 +128,8 @@ def test_the_same_records_give_the_same_picture(found, tmp_path):
     for name in ("one", "other"):
         figures.draw(found, tmp_path / name, "forest")
     for kind in ("png", "pdf"):
-        assert (tmp_path / "one" / f"forest.{kind}").read_bytes() == (tmp_path / "other" / f"forest.{kind}").read_bytes()
+        one, other = (tmp_path / name / f"forest.{kind}" for name in ("one", "other"))
+        assert one.read_bytes() == other.read_bytes()
 
 
 def test_mistakes_are_sentences(tmp_path, capsys):

@@ -12,7 +12,8 @@ from grpo.report.reading import load
 from tests.report.synthetic import Run, Sweep
 
 SIX = {seed: 0.5 + seed / 64 for seed in range(6)}
-NULLS = {name: None for name in ("reward", "policy/entropy", "grad_norm", "tokens/generated", "time/elapsed")}
+BARE = {"git": None, "cpu": {}, "packages": {}, "python": None}
+NULLS = dict.fromkeys(("reward", "policy/entropy", "grad_norm", "tokens/generated", "time/elapsed"))
 
 
 def _metrics_missing() -> dict[int, Run]:
@@ -39,6 +40,7 @@ SWEEPS = {
         "b", {i: Run(v, test=False) for i, v in SIX.items()}, "x=1"
     ),
     "nulls": lambda s: s.arm("a", _metrics_missing()).arm("b", SIX, "x=1"),
+    "unknown_machine": lambda s: s.arm("a", {0: Run(0.5, environment=BARE), 1: 0.5}),
     "no_baseline": lambda s: s.arm("a", SIX).arm("b", SIX, "x=1"),
     "fifteen_arms": lambda s: [s.arm(f"arm/{i}", SIX, f"x={i}") for i in range(15)][-1],
 }
@@ -51,7 +53,8 @@ def test_every_text(tmp_path, name):
     found = findings(load(sweep.write()))
     texts = [page.text(found, {}, tmp_path), markdown.text(found, {}), latex.text(found), summary.text(found.sweep)]
     for text in [*texts, "\n".join(show.lines(found))]:
-        assert not re.search(r"\b(nan|inf|None)\b", re.sub(r"<style>.*</style>|<script>.*</script>", "", text, flags=re.S))
+        text = re.sub(r"<style>.*</style>|<script>.*</script>", "", text, flags=re.DOTALL)
+        assert not re.search(r"\b(nan|inf|None)\b", text)
 
 
 @pytest.mark.parametrize("name", ["one_run", "nothing_begun", "all_running", "no_spread", "nulls", "fifteen_arms"])
@@ -72,7 +75,8 @@ def test_every_figure_can_be_laid_out(tmp_path, name):
 def test_a_reason_stands_where_there_is_no_number(tmp_path):
     found = findings(load(SWEEPS["one_arm"](Sweep(tmp_path)).write()))
     text = page.text(found, {}, tmp_path)
-    assert "One arm only (a): nothing to compare it with." in text
+    # 0.5 + 2.5/64 = .5391; the sd of 0…5 is √3.5 = 1.871, of 64 .0292
+    assert "a: test/avg@8 0.539 over 6 seeds, sd 0.029. One arm only: nothing to compare it with." in text
     assert "nothing was tuned" in text
     assert "–: one arm only." in text
 

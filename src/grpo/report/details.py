@@ -143,13 +143,15 @@ def _machine(sweep: SweepRecord) -> str:
         return ""
     env, cpu = run.environment, run.environment.get("cpu") or {}
     gpus = [str(gpu.get("name")) for gpu in env.get("gpu") or []]
-    where = ", ".join(gpus) or f"{cpu.get('model', 'an unknown processor')} ({plural(cpu.get('usable') or 1, 'core')})"
+    processor = f"{cpu.get('model') or 'an unknown processor'} ({plural(cpu.get('usable') or 1, 'core')})"
+    where = ", ".join(gpus) or processor
     versions = env.get("packages") or {}
     named = [f"{name} {versions[name]}" for name in ("grpo-lab", "torch", "transformers", "scipy") if name in versions]
     git = env.get("git") or {}
-    commit = f" at commit {str(git['commit'])[:8]}{' with uncommitted changes' if git.get('dirty') else ''}"
-    code = commit if git.get("commit") else ""
-    return f"Runs used {where}, Python {env.get('python', '?')}, {', '.join(named)}{code}."
+    changes = " with uncommitted changes" if git.get("dirty") else ""
+    code = f" at commit {str(git['commit'])[:8]}{changes}" if git.get("commit") else ""
+    python = [f"Python {env['python']}"] if env.get("python") else []
+    return f"Runs used {', '.join([where, *python, *named])}{code}."
 
 
 def _cost(found: Findings) -> str:

@@ -55,7 +55,9 @@ class Drawn:
 def plan(found: Findings) -> tuple[Plan, ...]:
     """All figures that these records allow, in the order of the page."""
     sweep = found.sweep
-    every = [Plan("forest", "Paired differences", _forest_alt(found), lambda: forest(found))]
+    every = []
+    if any(contrast.differences for contrast in found.comparison.arms):
+        every.append(Plan("forest", "Paired differences", _forest_alt(found), lambda: forest(found)))
     if sweep.tuning:
         alt = f"Validation accuracy of {plural(len(sweep.tuning), 'tuning run')}, by arm and tuned value"
         every.append(Plan("tuning", "Tuning", alt, lambda: tuning(sweep)))

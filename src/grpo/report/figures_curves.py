@@ -137,9 +137,10 @@ def _limits(ax: Axes, limits: tuple[float | None, float | None]) -> None:
     """A share that stays below 0.3 is not drawn up to 1."""
     low, high = limits
     top = max((float(max(line.get_ydata(), default=0)) for line in ax.lines), default=0.0)  # type: ignore[arg-type]
+    whole = high is not None and top > 0.3 * high
     if low is not None:
-        ax.set_ylim(bottom=low - (0.02 * (high or top) if low == 0 else 0))
-    if high is not None and top > 0.3 * high:
+        ax.set_ylim(bottom=low - 0.02 * (high if high is not None and whole else top))
+    if high is not None and whole:
         ax.set_ylim(top=high * 1.02)
 
 

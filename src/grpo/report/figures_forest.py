@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grpo.report.figures_style import MANY, canvas, looks, nothing, short
+from grpo.report.figures_style import MANY, canvas, looks, short
 from grpo.report.findings import Findings
 from grpo.report.formats import signed
 
@@ -16,13 +16,10 @@ VERDICT_COLORS = {"better": "#00704F", "worse": "#A63A00", "equivalent": "#00507
 
 
 def forest(found: Findings) -> Figure:
-    """One row per arm; x: difference of the endpoint."""
+    """One row per arm; x: difference of the endpoint. At least one arm has a pair."""
     contrasts, sweep = found.comparison.arms, found.sweep
     height = max(1.9, 0.95 + (0.56 if len(contrasts) <= MANY else 0.31) * len(contrasts))
     figure, (ax,) = canvas(9.2, height)
-    if not any(contrast.differences for contrast in contrasts):
-        nothing(ax, "no paired difference yet" if contrasts else "one arm only: nothing to compare it with")
-        return figure
     margin, styles = found.comparison.margin, looks(sweep)
     if margin:
         ax.axvspan(-margin, margin, color="#000000", alpha=0.055, linewidth=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grpo.report.findings import Findings
-from grpo.report.formats import listed, plural
+from grpo.report.formats import listed, mean, plural, share, spread
 
 ORDER = ("better", "worse", "equivalent", "undecided", "not tested", "same algorithm", "too few blocks")
 
@@ -12,7 +12,10 @@ def headline(found: Findings) -> str:
     """One sentence over all arms."""
     comparison, base = found.comparison, found.sweep.baseline
     if not comparison.arms:
-        return f"One arm only ({base}): nothing to compare it with."
+        scores = list(found.sweep.scores().get(base, {}).values())
+        over = f"{share(mean(scores))} over {plural(len(scores), 'seed')}, sd {share(spread(scores))}"
+        value = f"{base}: {found.sweep.endpoint} {over}" if scores else f"{base}: no result yet"
+        return f"{value}. One arm only: nothing to compare it with."
     if comparison.exploratory:
         same = [c.arm for c in comparison.arms if c.verdict == "same algorithm"]
         also = f" {listed(same)}: the same algorithm." if same else ""

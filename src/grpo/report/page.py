@@ -102,6 +102,7 @@ def _answer(found: Findings) -> dict[str, Any]:
         "source": sweep.source,
         "answers": answers,
         "forest_caption": _forest_caption(found),
+        "no_forest": "No block has both an arm and the baseline yet: no difference to draw." if contrasts else "",
         "acted": found.acted.sentence(sweep.baseline) if found.acted else "",
         "notes": found.notes,
         "dense": len(contrasts) > MANY,
@@ -147,12 +148,13 @@ def _curves(found: Findings, drawn: Mapping[str, Drawn]) -> dict[str, Any]:
     lines = [f"{name} {share(value)}" for name, value in references(sweep)]
     note = (
         f"{validation_metric(sweep) or 'Validation'}: every seed thin, the mean over seeds thick as far as every seed "
-        "goes; a cross is where a run diverged, which stays in the mean with its last value. Training reward is "
-        "smoothed."
+        "goes; a cross is where a run diverged, which stays in the mean with its last value. Curves of "
+        "training are smoothed."
     )
     return {
         "curve_tabs": tabs,
         "curves_note": note + (f" Dashed: {listed(lines)}." if lines else ""),
+        "diagnostics_note": f"Means over seeds only, with more than {MANY} arms." if len(sweep.arms) > MANY else "",
         "diagnostics": [
             {"name": f"diagnostics_{s}", "title": s.capitalize(), "silent": quiet.get(s, "")}
             for s in SECTIONS
