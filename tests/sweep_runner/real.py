@@ -46,8 +46,8 @@ def dying(completions: Sequence[str], **columns: Any) -> list[float]:
 
 
 def messenger(completions: Sequence[str], **columns: Any) -> list[float]:
-    """helpers.digits; in the second step of the first process that comes here it sends $SIGNAL to the runner, and goes on
-    when this process has heard of it."""
+    """helpers.digits; in step 2 the first process that comes here sends $SIGNAL to the runner, and goes on when it has
+    heard of that itself."""
     global calls
     calls += 1
     marker = Path(os.environ["MARKER"])

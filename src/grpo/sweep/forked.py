@@ -21,7 +21,7 @@ from typing import Any
 from grpo.runs.status import Status, birth
 from grpo.sweep.launch import Local, Running, Start, deaf_to_interrupts, prepare
 
-PRELOAD = ["grpo.training.run"]
+PRELOAD = ["grpo.sweep.preload"]
 LOST = 255  # what multiprocessing says when the forkserver ended before the child
 
 
