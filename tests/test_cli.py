@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import types
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from grpo import multirun
 from grpo.cli import main
 from grpo.config.compose import Composer
 from grpo.errors import ConfigError, UserError
+from grpo.sweep.manifest import Job
+from grpo.sweep.outcomes import Outcome
 
 COMPOSER = Composer()
 PROBE = """
@@ -96,6 +99,7 @@ def test_how_a_run_may_end(
         (["--hepl"], "--hepl   there is no such option; did you mean --help?"),
         (["--dry-run"], "--dry-run   there is no such option; --cfg job checks and shows the configuration"),
         (["-m", "--cfg", "job"], "--cfg   shows one configuration; drop -m, and give one value per key"),
+        (["--jobs", "2"], "--jobs   is for a sweep of many jobs; add -m"),
         (["--resolve"], "--resolve   goes with --cfg job"),
         (["--cfg", "job", "-p", "nope"], "--package nope   there is no such node; try objective, or a group's name"),
         (["-m", "grup_size=1,2"], "grup_size   there is no such key; did you mean group_size?"),
@@ -150,52 +154,78 @@ def test_a_users_own_folder(runs: list[Any], tmp_path: Path) -> None:
     assert runs[0][0].group_size == 4
 
 
-def jobs_of(outcomes: dict[str, int]) -> tuple[list[list[str]], multirun.Launch]:
-    started: list[list[str]] = []
+class Runner:
+    """Stands for grpo.sweep.runner.run: what it was given, and ends as told."""
 
-    def launch(job: list[str]) -> multirun.Outcome:
-        started.append(job)
-        code = next((c for word, c in outcomes.items() if word in job), 0)
-        return multirun.Outcome(tuple(job), code, "no reward varies" if code else "")
+    def __init__(self, states: dict[str, str] | None = None) -> None:
+        self.states, self.jobs, self.options = states or {}, [], {}
 
-    return started, launch
+    def __call__(self, jobs: Sequence[Job], sweep: Path, **options: Any) -> list[Outcome]:
+        self.jobs, self.options = list(jobs), options
+        states = [self.states.get(job.folder, "done") for job in jobs]
+        return [
+            Outcome(job, state, None, "" if state == "done" else "no reward varies", sweep / "log")  # type: ignore[arg-type]
+            for job, state in zip(jobs, states, strict=True)
+        ]
 
 
-def test_all_jobs_run_and_the_failed_ones_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    started, launch = jobs_of({"seed=1": 1, "seed=2": -9})
-    assert multirun.run(["algo=dapo", "seed=range(4)"], COMPOSER, launch=launch) == 1
-    assert started == [["algo=dapo", f"seed={n}"] for n in range(4)]
+def test_a_grid_is_a_sweep_and_its_failed_jobs_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runner = Runner({"algo=dapo/seed=1": "failed"})
+    assert multirun.run(["+algo=grpo,dapo", "seed=range(2)"], COMPOSER, runner=runner) == 1
+    # Whole blocks first, so that an unfinished sweep has pairs.
+    order = ["algo=grpo/seed=0", "algo=dapo/seed=0", "algo=grpo/seed=1", "algo=dapo/seed=1"]
+    assert [job.folder for job in runner.jobs] == order
+    assert runner.jobs[1].overrides == ("+algo=dapo", "seed=0")
     out, err = capsys.readouterr()
-    assert "job 4/4  algo=dapo seed=3" in out
-    assert err == (
-        "\n2 of 4 jobs failed:\n"
-        "  algo=dapo seed=1\n      exit 1: no reward varies\n"
-        "  algo=dapo seed=2\n      killed by SIGKILL: no reward varies\n"
-    )
-    assert multirun.run(["seed=1,2"], COMPOSER, launch=jobs_of({})[1]) == 0
-    assert capsys.readouterr().out.endswith("all 2 jobs are done\n")
+    (folder,) = (tmp_path / "runs" / "sweeps").iterdir()
+    assert out.endswith(f"report   python -m grpo.report runs/sweeps/{folder.name}\n")
+    assert "of 4 jobs 1 failed:\n  algo=dapo/seed=1   no reward varies" in err
+    assert multirun.run(["+algo=grpo,dapo", "seed=range(2)"], COMPOSER, runner=Runner()) == 0
+    assert len(list((tmp_path / "runs" / "sweeps").iterdir())) == 1  # the same command, the same folder
 
 
-def test_a_job_with_a_mistake_is_not_started_but_the_others_are(capsys: pytest.CaptureFixture[str]) -> None:
-    started, launch = jobs_of({})
-    assert multirun.run(["group_size=4,1"], COMPOSER, launch=launch) == 1
-    assert started == [["group_size=4"]]
+def test_a_job_with_a_mistake_is_not_started_but_the_others_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runner = Runner()
+    assert multirun.run(["group_size=4,1"], COMPOSER, runner=runner, jobs="3") == 1
+    assert [job.folder for job in runner.jobs] == ["group_size=4/seed=0"]
+    assert runner.options["at_once"] == 3
     assert capsys.readouterr().err.endswith(
-        "1 of 2 jobs failed:\n  group_size=1\n      exit 1: group_size must be at least 2, not 1: "
+        "not started: group_size=1   group_size must be at least 2, not 1: "
         "an advantage compares the completions of one prompt\n"
     )
     with pytest.raises(ConfigError):
-        multirun.run(["group_size=0,1"], COMPOSER, launch=launch)
+        multirun.run(["group_size=0,1"], COMPOSER, runner=runner)
 
 
-def test_an_interrupted_job_ends_the_multirun(capsys: pytest.CaptureFixture[str]) -> None:
-    started, launch = jobs_of({"seed=1": 130})
-    assert multirun.run(["seed=range(4)"], COMPOSER, launch=launch) == 130
-    assert len(started) == 2
-    assert "stopped; 2 jobs were not started" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["seed=0,1", "resume=never"], "resume   never: a sweep goes on by itself where it was"),
+        (["seed=0,1", "run_dir=here"], "run_dir   is set by the sweep"),
+        (["seed=0,1.5"], "seed   must be a whole number from 0 to 2³¹ − 1, not 1.5"),
+        (["seed=0,1", "hydra/launcher=joblib"], "hydra/launcher   there is no launcher joblib (all: fork, "),
+        (["seed=0,1", "hydra.run.dir=x"], "hydra.run.dir   has no effect here"),
+    ],
+)
+def test_what_a_multirun_refuses(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["-m", *words]) == 1
+    assert capsys.readouterr().err.startswith(sentence)
 
 
-def test_a_job_is_a_process_of_its_own(capfd: pytest.CaptureFixture[str]) -> None:
-    outcome = multirun.start_process(["grup_size=3"])
-    assert (outcome.code, outcome.why) == (1, "grup_size   there is no such key; did you mean group_size?")
-    assert outcome.why in capfd.readouterr().err  # passed through as well
+def test_launcher_and_resources_reach_the_runner(tmp_path: Path) -> None:
+    runner = Runner()
+    words = ["seed=0", "hydra/launcher=submitit_slurm", "hydra.launcher.timeout_min=60", "hydra.launcher.partition=gpu"]
+    assert multirun.run(words, COMPOSER, ["--config-dir", "mine"], runner=runner, folder=tmp_path / "here") == 0
+    assert runner.options == {
+        "at_once": None,
+        "launcher": "submitit_slurm",
+        "resources": {"timeout_min": 60, "partition": "gpu"},
+        "flags": ("--config-dir", "mine"),
+    }
+    assert (tmp_path / "here" / "sweep.json").is_file()

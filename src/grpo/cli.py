@@ -71,7 +71,9 @@ def _main(argv: list[str]) -> int:
     if args.multirun:
         from grpo import multirun
 
-        return multirun.run(args.overrides, composer, flags)
+        return multirun.run(
+            args.overrides, composer, flags, jobs=args.jobs, folder=args.folder, command=("python", "-m", "grpo", *argv)
+        )
     if args.cfg:
         from grpo.config.show import show
 
@@ -97,6 +99,8 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))
     parser.add_argument("--package", "-p")
     parser.add_argument("--config-dir", "-cd")
+    parser.add_argument("--jobs")
+    parser.add_argument("--folder")
     parser.add_argument("--info", "-i", nargs="?", const="all")
     parser.add_argument("--hydra-help", action="store_true")
     parser.add_argument("--shell-completion", "-sc", action="store_true")
@@ -108,6 +112,10 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     args.overrides = rest
     if args.multirun and args.cfg:
         raise ConfigError([Mistake("--cfg", "shows one configuration; drop -m, and give one value per key")])
+    for name in ("jobs", "folder"):
+        if getattr(args, name) is not None and not args.multirun:
+            where = "many jobs; add -m, or say it to python -m grpo.sweep"
+            raise ConfigError([Mistake(f"--{name}", f"is for a sweep of {where}")])
     if (args.resolve or args.package) and not args.cfg:
         raise ConfigError([Mistake("--resolve" if args.resolve else "--package", "goes with --cfg job")])
     return args

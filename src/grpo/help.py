@@ -24,7 +24,8 @@ python -m grpo [key=value ...] [group=option ...] [+algo=NAME]
   python -m grpo model=hf model.path=FOLDER task=words"""
 
 FLAGS = """\
-  -m, --multirun        run every combination of comma-separated values
+  -m, --multirun        run every combination of comma-separated values: a sweep, see python -m grpo.sweep --help
+  --jobs N, --folder F  with -m: so many at a time (default: one per GPU, without GPUs one per core), and where
   --cfg job             show the configuration and stop; --resolve fills in ${...}; -p surrogate shows one node,
                         -p objective all parts of the algorithm
   --config-dir FOLDER   a conf/ folder of your own, searched before the package's

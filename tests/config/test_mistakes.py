@@ -49,7 +49,7 @@ AFTER = "an advantage compares the completions of one prompt"
         (
             "hydra.run.dir=x",
             "hydra.run.dir   has no effect here: output_dir says where runs go, --config-dir adds a folder, "
-            "and -m starts its jobs itself",
+            "hydra/launcher goes with -m",
         ),
         ("zzz=1", "zzz   there is no such key; --help lists them"),
         ("lr=1e-5", "lr   there is no such key; did you mean optimizer.lr?"),

@@ -43,6 +43,6 @@ def test_a_run_lies_exactly_in_its_folder_and_runs_once(tmp_path: Path, capsys: 
         helpers.run(tmp_path, *words, "resume=never")
 
 
-@pytest.mark.parametrize("value", ["a/seed=0", "algo=dapo,group_size=8", 'a "b"', "a\\", "a b", "a\\\\\"b", "don't"])
+@pytest.mark.parametrize("value", ["a/seed=0", "algo=dapo,group_size=8", 'a "b"', "a\\", "a b", 'a\\\\"b', "don't"])
 def test_a_text_reaches_its_key_whatever_it_holds(value: str) -> None:
     assert load([overrides.word("arm", value)])[0].arm == value

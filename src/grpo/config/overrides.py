@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from grpo.config.compose import Composer
 
 NOUNS = {"algo": "algorithm"}
-HYDRA = "has no effect here: output_dir says where runs go, --config-dir adds a folder, and -m starts its jobs itself"
+HYDRA = "has no effect here: output_dir says where runs go, --config-dir adds a folder, hydra/launcher goes with -m"
 
 
 @dataclass

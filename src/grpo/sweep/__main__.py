@@ -75,7 +75,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     )  # fmt: skip
     add: Any = parser.add_argument
     add("sweep", nargs="?", metavar="NAME|FILE", help="a sweep file, by name or by path")
-    add("words", nargs="*", metavar="WORD", help="keys of the question (seeds=..., margin=...), and overrides of all arms")
+    add("words", nargs="*", metavar="WORD", help="keys of the question (seeds=...), and overrides of all arms")
     add("--plan", action="store_true", help="say what would run, and stop")
     add("--list", action="store_true", help="the sweep files there are, with their claims")
     add("--jobs", metavar="N", help="jobs at a time (default: one per GPU, without GPUs one per core)")

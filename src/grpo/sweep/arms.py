@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from grpo.config.check import load
 from grpo.config.hashing import config_hash
@@ -48,6 +48,8 @@ class Planner:
 
     question: Question
     composer: Composer
+    kind: Literal["question", "grid"] = "question"
+    """A grid measures what its arms measure: nobody declared an endpoint."""
     folders: dict[str, str] = field(init=False)
     _free: dict[tuple[str, Phase], bool] = field(default_factory=dict, init=False)
 
@@ -76,7 +78,7 @@ class Planner:
     def _arm(self, name: str) -> Checked:
         own = self.question.arms[name]
         config, resolved = load((*self._words(name, "final", {}), f"seed={REFERENCE_SEED}"), self.composer)
-        if found := _measured(config, self.question):
+        if found := _measured(config, self.question) if self.kind == "question" else []:
             raise ConfigError(found)
         hashes = [config_hash(resolved)]
         tune: list[Job] = []

@@ -106,7 +106,10 @@ class Drive:
         if plan.question.tune is None:
             return []
         self.outcomes += self._wave(plan.tune)
-        results = [tuning.tuned(arm.name, arm.tune, plan.folder) for arm in plan.arms]
+        results = [
+            tuning.tuned(arm.name, arm.tune, plan.folder, f"validation/avg@{arm.config.eval.samples}")
+            for arm in plan.arms
+        ]
         width = max(len(result.arm) for result in results)
         self.say("tuned by validation:")
         for result in results:

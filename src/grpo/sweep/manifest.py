@@ -1,9 +1,9 @@
 """sweep.json: what belongs to a sweep. Whatever else lies in its folder (leftovers of an older one) is never counted.
 
-    <sweep>/sweep.json                       this file
-    <sweep>/<arm>/seed=0/                    a run folder, exactly as `python -m grpo run_dir=…` writes it
-    <sweep>/<arm>/tune/lr=0.0001/seed=100/   a tuning run
-    <sweep>/logs/<arm>/seed=0.log            what a job printed
+<sweep>/sweep.json                       this file
+<sweep>/<arm>/seed=0/                    a run folder, exactly as `python -m grpo run_dir=…` writes it
+<sweep>/<arm>/tune/lr=0.0001/seed=100/   a tuning run
+<sweep>/logs/<arm>/seed=0.log            what a job printed
 """
 
 from __future__ import annotations
@@ -123,4 +123,4 @@ def read(folder: Path) -> Manifest | None:
         declared, command = tuple(value.pop("declared")), tuple(value.pop("command"))
         return Manifest(**value, arms=arms, jobs=jobs, same=same, declared=declared, command=command)
     except (KeyError, TypeError) as error:
-        raise UserError(f"{path}   was written by another version ({error}); start the sweep in a new folder") from error
+        raise UserError(f"{path}   was written by another version ({error}); start the sweep anew") from error

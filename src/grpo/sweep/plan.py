@@ -90,7 +90,7 @@ def table(plan: Planned, at_once: int) -> str:
         source = f"  ({question.claim.source})" if question.claim.source else ""
         lines = [f"{plan.name} · {question.claim.text}{source}"]
     lines += ["", *_arms(plan), ""]
-    rows = [("common", " ".join(question.common) or "nothing"), ("endpoint", _endpoint(question))]
+    rows = [("common", " ".join(question.common) or "nothing"), ("endpoint", _endpoint(plan))]
     if question.active:
         rows.append(("active", f"{question.active}, or an arm counts as not tested"))
     rows += [("runs", _runs(plan)), ("tokens", _tokens(plan)), ("time", _time(plan, at_once))]
@@ -122,7 +122,12 @@ def _arms(plan: Planned) -> list[str]:
     return [*lines, *(f"  in every arm, {text}" for text in sorted(shared))]
 
 
-def _endpoint(question: Question) -> str:
+def _endpoint(plan: Planned) -> str:
+    question = plan.question
+    if plan.kind == "grid":
+        untested = any(not arm.config.eval.test_questions for arm in plan.arms)
+        none = "; eval.test_questions=0, so no run will have it" if untested else ""
+        return f"{question.endpoint}; a grid was not written down before: points, no verdict{none}"
     tokens = question.at.generated_tokens
     at = f" at {tokens:,} generated tokens" if tokens else ""
     margin = f", margin {question.margin:g}" if question.margin else ", no margin (no arm can be called equivalent)"
@@ -134,12 +139,13 @@ def _runs(plan: Planned) -> str:
     question, arms = plan.question, len(plan.question.arms)
     blocks = len(question.blocks)
     auto = " at first, then as many as Stein's two stages ask for" if question.seeds == "auto" else ""
-    final = f"{plan.finals} = {arms} arms × {blocks} {'seeds' if blocks > 1 else 'seed'}{auto}"
+    final = f"{plan.finals} = {plural(arms, 'arm')} × {plural(blocks, 'seed')}{auto}"
     if not question.tune:
         return final
     points = len(plan.planner.points())
     grid = "; ".join(f"{key} {', '.join(map(shown, values))}" for key, values in question.tune.grid.items())
-    tuning = f"{len(plan.tune)} tuning = {arms} arms × {points} points ({grid}) × {len(question.tune.seeds)} seeds"
+    seeds = plural(len(question.tune.seeds), "seed")
+    tuning = f"{len(plan.tune)} tuning = {plural(arms, 'arm')} × {plural(points, 'point')} ({grid}) × {seeds}"
     return f"{tuning} at {question.tune.budget:g} of the budget, then {final}"
 
 
@@ -176,7 +182,8 @@ def _time(plan: Planned, at_once: int) -> str:
 
     used = min(cores.usable(), max(at_once, 1)) if not cores.gpus() else at_once
     seconds = total / TINY_TOKENS_PER_SECOND / used
-    return f"{'at most ' if upper else ''}about {duration(seconds)} at {TINY_TOKENS_PER_SECOND:,.0f} tokens/s per core, {at_once} at a time"
+    speed = f"{TINY_TOKENS_PER_SECOND:,.0f} tokens/s per core"
+    return f"{'at most ' if upper else ''}about {duration(seconds)} at {speed}, {at_once} at a time"
 
 
 def speeds(plan: Planned) -> list[float]:
@@ -200,6 +207,11 @@ def _final_places(plan: Planned, arm: str) -> list[str]:
     from grpo.sweep.layout import run_folder
 
     return [run_folder(plan.planner.folders[arm], seed) for seed in plan.question.blocks]
+
+
+def plural(number: int, noun: str) -> str:
+    """1 seed, 2 seeds."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:

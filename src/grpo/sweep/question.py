@@ -1,5 +1,7 @@
 """A question, as it is written down: sweeps/<name>.yaml → `Question`, or every mistake at once.
 
+What is asked, of which arms, and where they are judged:
+
     claim:    {text: "clip-higher keeps rare right tokens alive", source: "arXiv:2503.14476 §3.1"}
     common:   [updates.minibatches=8, task=arithmetic]              # overrides of every arm
     arms:     {eps_0.20: [], eps_0.28: [surrogate.high=0.28]}
@@ -58,7 +60,7 @@ def read_seeds(value: Any) -> Any:
 def _budget(value: Any) -> Any:
     number(value)
     if isinstance(value, int | float) and not 0 < value <= 1:
-        raise ValueError(f"is the share of the budget that a tuning run gets, greater than 0 and at most 1, not {value}")
+        raise ValueError(f"is a tuning run's share of the budget, greater than 0 and at most 1, not {value}")
     return value
 
 

@@ -47,8 +47,9 @@ def _endpoint(question: Question) -> Found:
         names = ["test/avg@8", "test/pass@8", "test/maj@8", "test/greedy"]
         near = sentences.meant(question.endpoint, names)
         split = "; validation is for tuning and curves" if question.endpoint.startswith("validation/") else ""
-        yield "endpoint", f"is one of test/avg@k, test/pass@k, test/maj@k, test/greedy, not {question.endpoint}" + (
-            split or near
+        yield (
+            "endpoint",
+            f"is one of test/avg@k, test/pass@k, test/maj@k, test/greedy, not {question.endpoint}" + (split or near),
         )
 
 

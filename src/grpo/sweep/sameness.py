@@ -48,9 +48,7 @@ def signature(config: RunConfig, name: str = "it") -> Signature:
         return Signature(collection(config), None)
     try:
         parts = [
-            flat(account(objective, numbers(seed, scene), LONGEST, name))
-            for scene in scenes(config)
-            for seed in (1, 2)
+            flat(account(objective, numbers(seed, scene), LONGEST, name)) for scene in scenes(config) for seed in (1, 2)
         ]
     except Exception as error:
         log.warning("%s is taken for an algorithm of its own: its gradient cannot be computed here (%s)", name, error)

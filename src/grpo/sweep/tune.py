@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +12,6 @@ from grpo.config.sentences import any_of, shown
 from grpo.recording import jsonl
 from grpo.runs.status import read_status
 from grpo.sweep.manifest import Job
-
-SCORE = r"validation/avg@[1-9][0-9]*"
 
 
 @dataclass(frozen=True)
@@ -49,9 +46,8 @@ class Tuned:
     def sentence(self) -> str:
         """eps_0.28   optimizer.lr=0.0002 (0.0001: 0.61, 0.0002: 0.66)"""
         if self.missing:
-            return f"not tuned: {len(self.missing)} of its tuning runs have no result ({', '.join(self.missing[:3])}" + (
-                ", …)" if len(self.missing) > 3 else ")"
-            )
+            named = ", ".join(self.missing[:3]) + (", …" if len(self.missing) > 3 else "")
+            return f"not tuned: {len(self.missing)} of its tuning runs have no result ({named})"
         tried = ", ".join(f"{_values(point)}: {mean:.3f}" for point, mean in self.means)
         words = " ".join(f"{key}={shown(value)}" for key, value in (self.chosen or {}).items())
         edge = f"; {any_of(self.edges, 'and')} at the edge of the grid, widen it" if self.edges else ""
@@ -62,8 +58,8 @@ def _values(point: dict[str, Any]) -> str:
     return " ".join(shown(value) for value in point.values())
 
 
-def score(folder: Path) -> float | None:
-    """The last validation accuracy of a run that is done or has diverged; None for any other.
+def score(folder: Path, metric: str) -> float | None:
+    """The last value of `metric` in a run that is done or has diverged; None for any other.
 
     A run that its own numbers ended counts with its last score: failing is a result.
     """
@@ -72,18 +68,17 @@ def score(folder: Path) -> float | None:
         return None
     last = None
     for row in jsonl.read(folder / "metrics.jsonl"):
-        for name, value in row.items():
-            if value is not None and re.fullmatch(SCORE, name):
-                last = float(value)
+        if row.get(metric) is not None:
+            last = float(row[metric])
     return last
 
 
-def tuned(arm: str, jobs: Sequence[Job], sweep: Path) -> Tuned:
-    """What the tuning jobs of an arm came to."""
+def tuned(arm: str, jobs: Sequence[Job], sweep: Path, metric: str) -> Tuned:
+    """What the tuning jobs of an arm came to. metric: validation/avg@<k>, k = eval.samples."""
     points: list[tuple[dict[str, Any], list[float]]] = []
     missing = []
     for job in jobs:
-        value = score(sweep / job.folder)
+        value = score(sweep / job.folder, metric)
         if value is None:
             missing.append(job.folder)
         known = next((values for point, values in points if point == job.point), None)

@@ -12,7 +12,7 @@ PLACES = ("sweep", "arm", "run_dir")
 
 
 def key_of(text: str) -> str:
-    """The key of an override: algo for +algo=dapo and algo/chapter=dapo@pkg, surrogate.high for ++surrogate.high=0.3."""
+    """The key of an override: algo for +algo=dapo and algo/chapter=dapo, surrogate.high for ++surrogate.high=0.3."""
     key = text.lstrip("+~").split("=", 1)[0].split("@", 1)[0].strip()
     return key.split("/", 1)[0]
 
