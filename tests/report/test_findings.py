@@ -166,6 +166,12 @@ def test_a_run_far_below_the_budget_is_named(tmp_path):
     assert any(note.startswith("a seed 1 ended below 95 %") for note in found.notes)
 
 
+def test_five_blocks_are_too_few(tmp_path):
+    five = {seed: score for seed, score in SIX.items() if seed < 5}
+    found = of(Sweep(tmp_path).arm("a", five).arm("b", {seed: score + 0.1 for seed, score in five.items()}, "x=1"))
+    assert headline(found) == "At 40,000 generated tokens, b is not judged, for too few blocks, against a."
+
+
 def test_auto_seeds_wait_for_the_second_stage(tmp_path):
     """Ten differences of ±.1875, half of each sign: mean 0."""
     ten = dict.fromkeys(range(10), 0.5)

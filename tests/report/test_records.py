@@ -61,6 +61,16 @@ def test_another_configuration_in_the_folder_never_counts(tmp_path):
     assert "deadbeef" in (sweep.runs[0].error or "")
 
 
+def test_the_runner_knows_why_a_run_never_began(tmp_path):
+    Sweep(tmp_path).arm("a", {0: Run(None, written=False), 1: 0.5}).write()
+    told = {"state": "failed", "code": 1, "why": "model.path   there is no such folder", "log": "logs/a/seed=0.log"}
+    (tmp_path / "jobs.json").write_text(json.dumps({"v": 1, "a/seed=0": told, "a/seed=1": {**told, "state": "done"}}))
+    runs = runs_of(load(tmp_path), "a")
+    assert runs[0].state == "failed"
+    assert runs[0].error == "model.path   there is no such folder; log: logs/a/seed=0.log"
+    assert (runs[1].state, runs[1].error) == ("done", None)
+
+
 def test_what_the_manifest_does_not_name_is_not_there(tmp_path):
     Sweep(tmp_path).arm("a", {0: 0.5}).arm("b", {0: 0.5}).write()
     Sweep(tmp_path).arm("a", {0: 0.5}).write()  # a smaller sweep in the same folder

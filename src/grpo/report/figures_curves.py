@@ -99,10 +99,11 @@ def _small_multiples(sweep: SweepRecord, metric: str, axis: str) -> Figure:
         _reference_lines(ax, references(sweep), labels=False)
         ax.set_title(short(arm, 26), fontsize=9, color=look.color)
         token_axis(ax, axis)
-    for ax in axes[: -columns or None]:
-        ax.set_xlabel("")
-    for ax in axes[len(arms) :]:
-        ax.set_visible(False)
+    for index, ax in enumerate(axes):
+        ax.set_visible(index < len(arms))
+        lowest = index + columns >= len(arms)  # of its column: below it is nothing, or an empty place
+        ax.tick_params(labelbottom=lowest)
+        ax.xaxis.label.set_visible(lowest)
     for ax in axes[::columns]:
         ax.set_ylabel(metric)
     return figure

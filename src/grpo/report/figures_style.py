@@ -66,7 +66,7 @@ def legend(figure: Figure, sweep: SweepRecord, arms: Sequence[str] | None = None
     labels = [short(arm) + (" (baseline)" if arm == sweep.baseline and len(sweep.arms) > 1 else "") for arm in every]
     widest = max(map(len, labels), default=1) + 7
     columns = max(1, min(len(labels), int(figure.get_figwidth() * 13.5 // widest)))
-    figure.legend(handles, labels, loc="outside upper left", ncols=columns, frameon=False)
+    figure.legend(handles, labels, loc="outside upper left", ncols=columns, frameon=False, handlelength=2.4)
 
 
 def short(name: str, at_most: int = 34) -> str:

@@ -26,6 +26,11 @@ def interval(low: float | None, high: float | None, digits: int = 3) -> str:
     return f"[{signed(low, digits)}, {signed(high, digits)}]"
 
 
+def probability(value: float | None) -> str:
+    """0.012, < 0.001"""
+    return DASH if value is None or not math.isfinite(value) else "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
 def percent(value: float | None, digits: int = 0) -> str:
     """12 %"""
     return DASH if value is None or not math.isfinite(value) else f"{100 * value:.{digits}f} %".replace("-", "−")

@@ -30,7 +30,7 @@ def headline(found: Findings) -> str:
         "undecided": "undecided against",
         "not tested": "not tested against",
         "same algorithm": "the same algorithm as",
-        "too few blocks": "too few blocks to judge against",
+        "too few blocks": "not judged, for too few blocks, against",
     }
     found_words = []
     for verdict, arms in groups.items():

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from grpo.report import table
 from grpo.report.findings import Findings
-from grpo.report.formats import interval, share, signed, tokens
+from grpo.report.formats import interval, probability, share, signed, tokens
 
 _ESCAPES = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -35,8 +35,8 @@ def text(found: Findings) -> str:
         if contrast is None:
             cells += ["baseline", "–", "–", failed, tokens(row.tokens), "–"]
         else:
-            cells += [signed(contrast.mean), interval(contrast.low, contrast.high), share(contrast.p_holm), failed]
-            cells += [tokens(row.tokens), contrast.verdict]
+            cells += [signed(contrast.mean), interval(contrast.low, contrast.high), probability(contrast.p_holm)]
+            cells += [failed, tokens(row.tokens), contrast.verdict]
         body.append(cells)
     heads = [head if "$" in head else escape(head) for head in heads]
     lines = [

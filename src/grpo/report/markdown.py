@@ -9,7 +9,7 @@ from grpo.report import table
 from grpo.report.details import paragraph
 from grpo.report.figures import Drawn
 from grpo.report.findings import Findings
-from grpo.report.formats import interval, percent, seconds, share, signed, tokens
+from grpo.report.formats import interval, percent, probability, seconds, share, signed, tokens
 from grpo.report.headline import headline, sentences, subtitle
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$])")
@@ -78,8 +78,8 @@ def _differences(found: Findings) -> list[str]:
     heads = ["arm", f"difference to {found.sweep.baseline}", "simultaneous interval", "p (Holm)", "p (sign flip)",
              "correlation", "blocks", "verdict"]  # fmt: skip
     rows = [
-        [c.arm, signed(c.mean), interval(c.low, c.high), share(c.p_holm), share(c.p_sign), share(c.correlation, 2),
-         len(c.differences), c.verdict]
+        [c.arm, signed(c.mean), interval(c.low, c.high), probability(c.p_holm), probability(c.p_sign),
+         share(c.correlation, 2), len(c.differences), c.verdict]
         for c in contrasts
     ]  # fmt: skip
     return ["## Differences", "", *grid(heads, rows), ""]

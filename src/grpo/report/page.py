@@ -19,7 +19,7 @@ from grpo.report.figures import Drawn, silent
 from grpo.report.figures_curves import AXES, references, validation_metric
 from grpo.report.figures_style import MANY, looks
 from grpo.report.findings import COLLAPSED, Findings
-from grpo.report.formats import listed, number, percent, share
+from grpo.report.formats import listed, number, percent, plural, share
 from grpo.report.headline import headline, subtitle, variance_sentence
 from grpo.report.panels import SECTIONS
 from grpo.report.samples import SideBySide, side_by_side
@@ -53,6 +53,7 @@ def text(found: Findings, drawn: Mapping[str, Drawn], folder: Path) -> str:
         differences_table=page_tables.differences(found),
         failures_table=page_tables.failures(found),
         failures_note=_FAILURES,
+        no_failure=_no_failure(found),
         algorithms_table=page_tables.algorithms(found, rows),
         tuning_why="–: nothing was tuned; every arm runs with the settings it came with.",
         **_curves(found, drawn),
@@ -87,6 +88,13 @@ _FAILURES = (
 )
 
 
+def _no_failure(found: Findings) -> str:
+    """A sentence instead of a table of zeros."""
+    counted = sum(each.counted for each in found.failures.values())
+    failed = sum(each.failed for each in found.failures.values())
+    return f"None of {plural(counted, 'run')} diverged or collapsed." if counted and not failed else ""
+
+
 def _answer(found: Findings) -> dict[str, Any]:
     sweep = found.sweep
     contrasts = found.comparison.arms
@@ -114,7 +122,7 @@ def _answer(found: Findings) -> dict[str, Any]:
 def _words(contrast: Contrast) -> str:
     """What the badge beside it does not say already."""
     words = "" if contrast.verdict in ("exploratory", "interim") else contrast.words
-    words = re.sub(rf"^{contrast.verdict} ?(?:\((.*?)\))?", r"\1", words).strip()
+    words = re.sub(rf"^{contrast.verdict} ?(?:\((.*?)\))?", r"\1", words).strip(" :;")
     return "; ".join([word for word in (words, *contrast.notes) if word])
 
 
@@ -151,6 +159,8 @@ def _curves(found: Findings, drawn: Mapping[str, Drawn]) -> dict[str, Any]:
         "goes; a cross is where a run diverged, which stays in the mean with its last value. Curves of "
         "training are smoothed."
     )
+    if len(sweep.arms) > MANY:
+        note += f" Dotted: the mean of {sweep.baseline}."
     return {
         "curve_tabs": tabs,
         "curves_note": note + (f" Dashed: {listed(lines)}." if lines else ""),

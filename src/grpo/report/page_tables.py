@@ -11,7 +11,7 @@ from grpo.report import table
 from grpo.report.failures import FailureShare
 from grpo.report.figures_style import Look
 from grpo.report.findings import Findings
-from grpo.report.formats import DASH, interval, number, percent, seconds, share, signed, tokens
+from grpo.report.formats import DASH, interval, number, percent, probability, seconds, share, signed, tokens
 
 
 @dataclass(frozen=True)
@@ -142,9 +142,9 @@ def differences(found: Findings) -> Table | None:
         (c.arm, [
             _num(signed(c.mean), c.mean),
             _num(interval(c.low, c.high), c.low),
-            _num(share(c.p), c.p),
-            _num(share(c.p_holm), c.p_holm),
-            _num(share(c.p_sign), c.p_sign),
+            _num(probability(c.p), c.p),
+            _num(probability(c.p_holm), c.p_holm),
+            _num(probability(c.p_sign), c.p_sign),
             _num(share(c.correlation, 2), c.correlation),
             _num(str(len(c.differences)), float(len(c.differences))),
             _num(DASH if c.blocks_needed is None else str(c.blocks_needed), c.blocks_needed),
@@ -169,8 +169,8 @@ def failures(found: Findings) -> Table:
             _num(str(kinds.collapsed), float(kinds.collapsed)),
             _num(percent(rate), rate),
             _num(f"{percent(each.low)} to {percent(each.high)}", each.low),
-            _num(share(each.p_mcnemar), each.p_mcnemar),
-            _num(share(each.p_fisher), each.p_fisher),
+            _num(probability(each.p_mcnemar), each.p_mcnemar),
+            _num(probability(each.p_fisher), each.p_fisher),
         ]
 
     heads = ("arm", "results", "diverged", "collapsed", "failed", "95 % interval", "p (McNemar)", "p (Fisher)")

@@ -33,13 +33,14 @@ def load(folder: str | Path) -> SweepRecord:
     if manifest is None:
         raise UserError(f"{folder}   holds no sweep.json; give the folder of a sweep, or folders of runs")
     question = manifest.question
-    finals = [_run(folder, job, question) for job in manifest.final()]
+    told = read_json(folder / "jobs.json") or {}
+    finals = [_told(_run(folder, job), told.get(job.folder)) for job in manifest.final()]
     endpoint = question.get("endpoint") or _usual_endpoint(finals)
     finals, endpoint, notes = _scored(finals, endpoint)
     seeds = _declared(manifest)
     names = [arm.name for arm in manifest.arms] or list(dict.fromkeys(run.arm for run in finals))
     arms = {name: _complete(folder, name, seeds, finals) for name in names}
-    tuning = [_run(folder, job, question) for job in manifest.jobs if job.phase == "tune"]
+    tuning = [_run(folder, job) for job in manifest.jobs if job.phase == "tune"]
     baseline = question.get("baseline")
     return SweepRecord(
         folder=folder,
@@ -147,7 +148,18 @@ def _same(manifest: Manifest) -> dict[str, str]:
     return same
 
 
-def _run(sweep: Path, job: Job, question: Mapping[str, Any]) -> RunRecord:
+def _told(run: RunRecord, entry: Any) -> RunRecord:
+    """What only the runner knows of a run that is no result: why it failed before it could write, where its log is."""
+    if not isinstance(entry, Mapping) or run.state == "done" or run.kind == "diverged":
+        return run
+    state = "failed" if run.state == "waiting" and entry.get("state") == "failed" else run.state
+    why = run.error or entry.get("why") or None
+    if state in ("failed", "stopped") and entry.get("log"):
+        why = f"{why or 'no reason given'}; log: {entry['log']}"
+    return replace(run, state=state, error=why)
+
+
+def _run(sweep: Path, job: Job) -> RunRecord:
     """The record of a job; a folder that holds another configuration is not this job's."""
     run = _read(sweep / job.folder, job.arm, job.seed)
     found = run.environment.get("config_hash")
