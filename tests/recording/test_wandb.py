@@ -158,6 +158,15 @@ def test_where_online_was_only_assumed_a_refused_key_means_offline(
     assert [row["reward"] for row in offline_parts(tmp_path)[-1].history] == [1.0]
 
 
+def test_long_names_stay_different() -> None:
+    first, second = (ours.shorten("algo=dapo," * 9 + end, 64) for end in "ab")
+    assert (len(first), len(second)) == (64, 64)
+    assert first != second
+    assert first.startswith("algo=dapo,algo=dapo,")
+    assert ours.group_name("clip_high-3f9c21ab") == "clip_high-3f9c21ab"
+    assert len(ours.group_name("x" * 200)) == 128
+
+
 def test_under_an_agent_the_run_is_the_agents(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grpo.errors import UserError
-from grpo.recording.wandb_env import choose_mode, has_key, run_id, sweep_id
+from grpo.recording.wandb_env import choose_mode, group_name, has_key, run_id, shorten, sweep_id
 
 if TYPE_CHECKING:
     from lightning.pytorch.loggers import Logger, WandbLogger
@@ -59,8 +59,8 @@ def make_logger(
         id=run_id(folder),
         project=config.project,
         entity=config.entity,
-        group=(group or sweep_id() or "")[:128] or None,
-        job_type=job_type[:64],
+        group=group_name(group or sweep_id() or "") or None,
+        job_type=shorten(job_type, 64),
         tags=[*dict.fromkeys(tag[:64] for tag in (*config.tags, *facts, *tags) if tag)],  # the most W&B takes
         config=_sendable(choices),
         mode=mode,  # not offline=True: that sets WANDB_MODE for every later run of this process

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import netrc
 import os
@@ -70,3 +71,13 @@ def run_id(folder: Path) -> str:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(chosen + "\n")
     return chosen
+
+
+def shorten(text: str, most: int) -> str:
+    """At most so many characters; one that is cut ends in 8 hex digits of the whole, so that two stay two."""
+    return text if len(text) <= most else f"{text[: most - 9]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def group_name(sweep: str) -> str:
+    """W&B's group of a sweep: the name of its folder."""
+    return shorten(sweep, 128)

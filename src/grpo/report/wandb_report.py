@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from grpo.errors import UserError
 from grpo.recording.recorder import read_metrics
-from grpo.recording.wandb_env import has_key
+from grpo.recording.wandb_env import group_name, has_key
 from grpo.report.panels import PANELS, SECTIONS
 from grpo.report.workspace import COLUMNS, REPORT_JOB, X_AXIS, arms_of, build, draw, library
 from grpo.runs.atomic import read_json, write_json
@@ -91,7 +91,7 @@ def _upload(folder: Path, board: Any, pages: Mapping[str, Path]) -> str:
         id=f"{REPORT_JOB}-{digest}",
         resume="allow",
         name=f"{REPORT_JOB} {board.name}"[:128],
-        group=board.name[:128],
+        group=group_name(board.name),
         dir=folder,
         job_type=REPORT_JOB,
         mode="online",
@@ -122,7 +122,9 @@ def report(
     where: Any = {"entity": entity, "project": project}
     arms = wr.Runset(**where, name=sweep[:64], filters=arms_of(sweep), groupby=["JobType"])
     carrier = wr.Runset(
-        **where, name=REPORT_JOB, filters=f"Metric('Group') == '{sweep[:128]}' and Metric('JobType') == '{REPORT_JOB}'"
+        **where,
+        name=REPORT_JOB,
+        filters=f"Metric('Group') == '{group_name(sweep)}' and Metric('JobType') == '{REPORT_JOB}'",
     )
     forest = wr.MediaBrowser(title="Differences", media_keys=["forest"], num_columns=1, layout=wr.Layout(w=24, h=12))
     blocks: list[Any] = [wr.UnorderedList(items=[*verdicts])] if verdicts else []

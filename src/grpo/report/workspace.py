@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from grpo.errors import UserError
+from grpo.recording.wandb_env import group_name
 from grpo.report.panels import SECTIONS, Panel
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def build(panels: Sequence[Panel], sweep: str, entity: str, project: str, names:
 
 def arms_of(sweep: str) -> str:
     """The filter for the runs that the comparison counts: neither its tuning runs nor the one with the report."""
-    sweep = sweep[:128]  # as the runs say it: W&B takes no longer group
+    sweep = group_name(sweep)
     if "'" in sweep or "\\" in sweep:
         raise UserError(f"--wandb   W&B cannot filter by the name {sweep}; call the sweep's folder otherwise")
     return f"Metric('Group') == '{sweep}' and Metric('JobType') != '{REPORT_JOB}' and Config('phase') == 'final'"
