@@ -94,9 +94,7 @@ class Sweep:
             "margin": 0.03, "tune": None, "seeds": seeds, "active": None, "allow_same": False, "profile": "full",
             **self.question,
         }  # fmt: skip
-        arms = tuple(
-            Arm(n, tuple(self.overrides[n]), self.chosen.get(n), self.same_as.get(n)) for n in self.arms
-        )
+        arms = tuple(Arm(n, tuple(self.overrides[n]), self.chosen.get(n), self.same_as.get(n)) for n in self.arms)
         command = ("python", "-m", "grpo.sweep", self.name)
         declared = tuple(self.declared or [{"time": "2026-12-01T10:00:00+00:00", "seeds": seeds}])
         manifest = Manifest(

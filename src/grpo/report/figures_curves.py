@@ -151,35 +151,24 @@ def _diagnostic_axis(sweep: SweepRecord) -> str:
 
 def recorded(sweep: SweepRecord, section: str) -> list[tuple[panels.Panel, str, str]]:
     """Panel, metric, title of all that the runs recorded over training, in the order of `panels`."""
-    names = {name for run in sweep.started for row in run.rows.values() for name in row}
     found = []
     for panel in panels.PANELS:
         if panel.section != section or panel.final:
             continue
-        metrics = panel.recorded(names)
+        metrics = panel.recorded(sweep.metrics)
         if len(metrics) > 1 and "<k>" in panel.metrics[0]:  # the untrained policy is asked with a larger k, once
-            metrics = [max(metrics, key=lambda name: _count(sweep, name))]
+            metrics = [max(metrics, key=lambda name: sweep.metrics[name][0])]
         titles = [panel.title if len(metrics) == 1 else f"{panel.title}: {name}" for name in metrics]
         found += [(panel, metric, title) for metric, title in zip(metrics, titles, strict=True)]
     return found
 
 
-def _count(sweep: SweepRecord, name: str) -> int:
-    return sum(name in row for run in sweep.started for row in run.rows.values())
-
-
 def varying(sweep: SweepRecord, section: str) -> list[tuple[panels.Panel, str, str]]:
     """The recorded panels whose metric is not one constant in all runs."""
-    return [each for each in recorded(sweep, section) if _constant(sweep, each[1]) is None]
+    return [each for each in recorded(sweep, section) if sweep.metrics[each[1]][1] is None]
 
 
 def constants(sweep: SweepRecord, section: str) -> list[str]:
     """`metric = value` of those that are, so that they need no picture."""
-    every = [(metric, _constant(sweep, metric)) for _, metric, _ in recorded(sweep, section)]
+    every = [(metric, sweep.metrics[metric][1]) for _, metric, _ in recorded(sweep, section)]
     return [f"{metric} = {number(value)}" for metric, value in every if value is not None]
-
-
-def _constant(sweep: SweepRecord, metric: str) -> float | None:
-    """The one value that the metric had everywhere; None where it varied."""
-    values = {value for run in sweep.started for value in run.series(metric)[1]}
-    return values.pop() if len(values) == 1 else None

@@ -92,7 +92,9 @@ def _no_failure(found: Findings) -> str:
     """A sentence instead of a table of zeros."""
     counted = sum(each.counted for each in found.failures.values())
     failed = sum(each.failed for each in found.failures.values())
-    return f"None of {plural(counted, 'run')} diverged or collapsed." if counted and not failed else ""
+    if failed or not counted:
+        return ""
+    return f"All {plural(counted, 'finished run')} are healthy: none diverged, none collapsed."
 
 
 def _answer(found: Findings) -> dict[str, Any]:
@@ -134,8 +136,7 @@ def _forest_caption(found: Findings) -> str:
     every = f" for all {len(contrasts)} comparisons at once (Bonferroni)" if len(contrasts) > 1 else ""
     band = f"; grey: differences below the margin of {found.comparison.margin:g}" if found.comparison.margin else ""
     return (
-        f"Each dot is the difference in one block, the diamond their mean, the bar the {level} interval"
-        f"{every}{band}."
+        f"Each dot is the difference in one block, the diamond their mean, the bar the {level} interval{every}{band}."
     )
 
 
@@ -144,8 +145,7 @@ def _arms_note(found: Findings) -> str:
     return (
         "Means over results; sd over seeds; dots are seeds, the tick their mean. Dead groups: mean over the run; "
         "length and cut answers: of the final evaluation. Steps and seconds are shown, never "
-        "judged. Click a head to sort."
-        + (" †: the last validation, because the run diverged." if dagger else "")
+        "judged. Click a head to sort." + (" †: the last validation, because the run diverged." if dagger else "")
     )
 
 

@@ -217,5 +217,3 @@ def conditions(found: Findings) -> Table | None:
         for value, runs in each.runs.items()
     ]  # fmt: skip
     return Table(("what", "value", "runs", "which", "differs within a block"), tuple(rows), words=True)
-
-

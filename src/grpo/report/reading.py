@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import re
-import socket
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from grpo.config.hashing import config_hash
 from grpo.errors import UserError
-from grpo.recording.recorder import read_evaluations, read_metrics
-from grpo.report.records import DIVERGED, Rows, RunRecord, SweepRecord, k_of
+from grpo.report.records import RunRecord, SweepRecord, k_of
+from grpo.report.run_folder import VALIDATION, read_run, with_score
 from grpo.runs.atomic import read_json
-from grpo.runs.status import read_status
 from grpo.sweep import manifest as manifests
 from grpo.sweep.manifest import Job, Manifest
 
-_VALIDATION = r"validation/avg@\d+"
 _NOT_RUNS = {"tune", "leftovers", "logs", "report", "checkpoints", "policy", "wandb"}
 
 
@@ -51,7 +45,7 @@ def load(folder: str | Path) -> SweepRecord:
         baseline=baseline if baseline in arms else next(iter(arms), ""),
         seeds=seeds,
         arms=arms,
-        tuning=tuple(_with_score(run, None) for run in tuning),
+        tuning=tuple(with_score(run, None) for run in tuning),
         chosen={arm.name: arm.chosen for arm in manifest.arms if arm.chosen},
         same=_same(manifest),
         sources=(folder,),
@@ -62,7 +56,7 @@ def load(folder: str | Path) -> SweepRecord:
 def load_runs(folders: Sequence[str | Path]) -> SweepRecord:
     """The record of plain run folders, searched for in `folders`: arms by name, blocks by seed, no question."""
     found = sorted({path for folder in folders for path in _run_folders(Path(folder))})
-    runs = [_read(path, "", -1) for path in found]
+    runs = [read_run(path, "", -1) for path in found]
     runs = [run for run in runs if run.config]
     if not runs:
         where = ", ".join(str(folder) for folder in folders)
@@ -161,7 +155,7 @@ def _told(run: RunRecord, entry: Any) -> RunRecord:
 
 def _run(sweep: Path, job: Job) -> RunRecord:
     """The record of a job; a folder that holds another configuration is not this job's."""
-    run = _read(sweep / job.folder, job.arm, job.seed)
+    run = read_run(sweep / job.folder, job.arm, job.seed)
     found = run.environment.get("config_hash")
     if found and found != job.config_hash:
         why = f"the folder holds another configuration ({found}, not {job.config_hash})"
@@ -169,74 +163,9 @@ def _run(sweep: Path, job: Job) -> RunRecord:
     return replace(run, point=job.point, overrides=job.overrides)
 
 
-def _read(folder: Path, arm: str, seed: int) -> RunRecord:
-    """Everything of one folder but its score."""
-    status = read_status(folder)
-    raw = read_json(folder / "status.json") or {}
-    if status is None and not (folder / "metrics.jsonl").exists():
-        return RunRecord(arm, seed, folder)
-    # without a status (a committed result that kept only its records) a test evaluation is the end of a run
-    rows = _finite(read_metrics(folder))
-    state = status.status if status else ("done" if _ended(rows) else "stopped")
-    if status and status.status == "running" and status.host == socket.gethostname() and not status.alive:
-        state = "stopped"  # killed; whether a job on another machine lives nobody can see from here
-    error = raw.get("error")
-    diverged = raw.get("kind") == "diverged" or (state == "failed" and DIVERGED in (error or ""))
-    config = _yaml(folder / "config.yaml")
-    return RunRecord(
-        arm=arm,
-        seed=seed,
-        folder=folder,
-        state=state,
-        kind="diverged" if diverged else raw.get("kind"),
-        step=status.step if status else max(rows, default=0),
-        error=error or (raw.get("reason") if state in ("failed", "stopped") else None),
-        rows=rows,
-        test=_right(folder, float((config.get("reward") or {}).get("right_at", 1.0))),
-        config=config,
-        environment=read_json(folder / "environment.json") or {},
-        algorithm=_text(folder / "algorithm.txt"),
-        overrides=tuple(config.get("overrides") or ()),
-    )
-
-
-def _ended(rows: Rows) -> bool:
-    return any(name.startswith("test/") for row in rows.values() for name in row)
-
-
-def _finite(rows: Rows) -> Rows:
-    def number(value: Any) -> bool:
-        return isinstance(value, int | float) and math.isfinite(value)
-
-    return {step: {n: float(v) for n, v in row.items() if number(v)} for step, row in rows.items()}
-
-
-def _yaml(path: Path) -> dict[str, Any]:
-    try:
-        value = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8").strip() if path.exists() else ""
-
-
-def _right(folder: Path, right_at: float) -> dict[str, tuple[bool, ...]]:
-    """The last test evaluation; a question that the reward does not apply to (null) is left out."""
-    rows = [row for row in read_evaluations(folder) if row["split"] == "test"]
-    last = max((row["step"] for row in rows), default=0)
-    return {
-        row["question_id"]: tuple(reward >= right_at for reward in row["rewards"])
-        for row in rows
-        if row["step"] == last and None not in row["rewards"]
-    }
-
-
 def _usual_endpoint(runs: Sequence[RunRecord]) -> str:
     """test/avg@k with the largest k that most runs have; validation where nothing was tested."""
-    for pattern in (r"test/avg@\d+", _VALIDATION):
+    for pattern in (r"test/avg@\d+", VALIDATION):
         names = [n for run in runs for row in run.rows.values() for n in row if re.fullmatch(pattern, n)]
         if names:
             counts = Counter(names)
@@ -249,18 +178,9 @@ def _scored(runs: list[RunRecord], endpoint: str) -> tuple[list[RunRecord], str,
     notes: tuple[str, ...] = ()
     done = [run for run in runs if run.state == "done"]
     if done and all(run.last(endpoint) is None for run in done):
-        names = [name for run in done if (name := run.find(_VALIDATION))]
+        names = [name for run in done if (name := run.find(VALIDATION))]
         if names:
             stand_in = max(Counter(names), key=lambda name: (names.count(name), k_of(name)))
             notes = (f"no run recorded {endpoint}; the last {stand_in} stands in, and there is no verdict",)
             endpoint = stand_in
-    return [_with_score(run, endpoint) for run in runs], endpoint, notes
-
-
-def _with_score(run: RunRecord, endpoint: str | None) -> RunRecord:
-    """endpoint None: tuning, which is by validation."""
-    validation = run.find(_VALIDATION)
-    name = endpoint if endpoint and run.last(endpoint) is not None else None
-    if name is None and (endpoint is None or run.kind == "diverged"):
-        name = validation
-    return replace(run, score=run.last(name), score_from=name) if name else run
+    return [with_score(run, endpoint) for run in runs], endpoint, notes

@@ -153,6 +153,17 @@ class SweepRecord:
         """The smallest difference that matters."""
         return self.question.get("margin")
 
+    @cached_property
+    def metrics(self) -> dict[str, tuple[int, float | None]]:
+        """Metric → how often it was recorded in the final runs, and its value if that was always the same."""
+        found: dict[str, tuple[int, float | None]] = {}
+        for run in self.started:
+            for row in run.rows.values():
+                for name, value in row.items():
+                    count, constant = found.get(name, (0, value))
+                    found[name] = (count + 1, constant if constant == value else None)
+        return found
+
     def scores(self) -> dict[str, dict[int, float]]:
         """Arm → seed → endpoint, results only."""
         return {
