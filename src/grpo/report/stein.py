@@ -6,9 +6,10 @@
 
 The trap is the interval of the second stage. The number of blocks was chosen by the first stage's spread, so a sweep
 stops early just where that spread came out small; an ordinary t over all N blocks would use that luck again and cover
-too little (92 % after a first stage of three or six: `report.simulate`). With s² and degrees of freedom *from the first stage alone*, and the mean of all blocks, t is exactly
-Student's: of normal differences the mean is independent of s², whatever N(s²) is; with several arms likewise, since
-all arms' means are independent of all arms' variances. `compare(first_stage=…)` computes it so.
+too little (92 % after a first stage of three or six: `report.simulate`). With s² and degrees of freedom *from the
+first stage alone*, and the mean of all blocks, t is exactly Student's: of normal differences the mean is independent of
+s², whatever N(s²) is; with several arms likewise, since all arms' means are independent of all arms' variances.
+`compare(first_stage=…)` computes it so.
 """
 
 from __future__ import annotations

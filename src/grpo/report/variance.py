@@ -57,7 +57,7 @@ class Split:
         """True if evaluation noise is at most a third of the spread between seeds; None where nothing varies."""
         if self.deviation == 0.0:
             return None
-        return self.noise_deviation <= WANTED * self.seed_deviation
+        return self.noise_deviation <= WANTED * self.seed_deviation * (1 + 1e-9)
 
     @property
     def questions_needed(self) -> int | None:
@@ -131,7 +131,7 @@ def _split(means: Sequence[Floats], sampling: Sequence[float]) -> Split:
     inside = squares / dofs.sum() - float(np.average(sampling, weights=dofs)) if dofs.sum() else 0.0
     counts = np.array([len(m) for m in means])
     total = float(np.var([m.mean() for m in means], ddof=1))
-    question = max(0.0, inside) * float(np.mean(1 / counts))
+    question = max(0.0, float(inside)) * float(np.mean(1 / counts))
     noise = float(np.mean(np.asarray(sampling) / counts))
     total = 0.0 if total < 1e-24 else total
     seed = max(0.0, total - question - noise)

@@ -69,8 +69,8 @@ def signed(value: float, digits: int = 3) -> str:
 
 
 def digits_for(width: float | None) -> int:
-    """Decimals that show two figures of an interval's half-width: 3, or more where it is tiny."""
-    return 3 if not width else int(min(9, max(3, 1 - np.floor(np.log10(width)))))
+    """Decimals: 3, or as many as show one figure of a half-width below .001."""
+    return 3 if not width else int(min(9, max(3, -np.floor(np.log10(width)))))
 
 
 def p_text(p: float) -> str:
