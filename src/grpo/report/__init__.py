@@ -1,0 +1,1 @@
+"""What a sweep has shown, from its run folders alone."""
