@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grpo.errors import ConfigError, Mistake
-
-LAUNCHERS = ("fork", "process", "submitit_local", "submitit_slurm")
+from grpo.sweep.runner import LAUNCHERS
 
 
 @dataclass(frozen=True)

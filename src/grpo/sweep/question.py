@@ -40,21 +40,23 @@ def read_seeds(value: Any) -> Any:
     """range(10), range(2, 8), 3, [0, 1] or auto → a tuple of seeds, or auto."""
     if value == "auto":
         return value
-    if isinstance(value, str):
-        text = value.strip()
-        if found := re.fullmatch(r"range\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?(?:,\s*(\d+)\s*)?\)", text):
-            numbers = [int(n) for n in found.groups() if n is not None]
-            value = list(range(*numbers)) if 0 not in numbers[2:] else value
-        elif re.fullmatch(r"\d+(\s*,\s*\d+)*", text):
-            value = [int(n) for n in text.split(",")]
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = [value]
-    whole = isinstance(value, list | tuple) and all(isinstance(n, int) and not isinstance(n, bool) for n in value)
-    if not whole or not value or min(value) < 0 or max(value) >= 2**31:
+    found = _listed(value)
+    if not found or min(found) < 0 or max(found) >= 2**31:
         raise ValueError(f"must be range(10), range(2, 8), a list of seeds such as [0, 1, 2], or auto, not {value}")
-    if twice := sorted({n for n in value if value.count(n) > 1}):
+    if twice := sorted({n for n in found if found.count(n) > 1}):
         raise ValueError(f"names {sentences.any_of([str(n) for n in twice], 'and')} twice; a block is one seed")
-    return tuple(value)
+    return found
+
+
+def _listed(value: Any) -> tuple[int, ...]:
+    """The seeds that are written; none where that cannot be read."""
+    if isinstance(value, str):
+        if found := re.fullmatch(r"\s*range\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?(?:,\s*([1-9]\d*)\s*)?\)\s*", value):
+            return tuple(range(*(int(n) for n in found.groups() if n is not None)))
+        return tuple(int(n) for n in value.split(",")) if re.fullmatch(r"\s*\d+(\s*,\s*\d+)*\s*", value) else ()
+    values = value if isinstance(value, list | tuple) else [value]
+    whole = all(isinstance(n, int) and not isinstance(n, bool) for n in values)
+    return tuple(values) if whole else ()
 
 
 def _budget(value: Any) -> Any:

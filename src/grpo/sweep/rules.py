@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Found = Iterator[tuple[str, str]]
 ENDS = ("max_steps", "data.passes", "budget.generated_tokens")
-RESERVED = ("logs", "leftovers", "figures")
+RESERVED = ("logs", "leftovers", "report", "wandb")
 
 
 def mistakes(question: Question, wrong: Set[str] = frozenset()) -> list[Mistake]:
