@@ -139,6 +139,8 @@ def test_a_copy_takes_no_share_of_alpha_and_an_untested_arm_keeps_its() -> None:
     compared = compare(scores, "base", same={"a": "copy", "copy": "a"}, active={"idle": False})
     assert [c.verdict for c in compared.arms] == ["same algorithm", "better", "not tested"]
     assert compared.family == 2
+    # two arms: t(7) at 1 − .05/4 = 2.841244, times .00262542; not three arms' 3.127552
+    assert compared.contrast("copy").half == pytest.approx(2.841244 * 0.00262542, rel=1e-4)
     assert compared.contrast("a").p_holm is None
 
 
