@@ -171,15 +171,16 @@ def test_under_an_agent_the_run_is_the_agents(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     earlier = start(tmp_path)
+    earlier_id = earlier.experiment.id
     ours.finish(earlier, "done", {}, tmp_path / "curves.png")
     monkeypatch.setenv("WANDB_SWEEP_ID", "s1w2")
     monkeypatch.setenv("WANDB_RUN_ID", "a9b8c7d6")
     logger = start(tmp_path, group=None)
     assert ours.describe(logger).endswith(" · the agent of W&B sweep s1w2 hears nothing of it")  # it is offline
     ours.finish(logger, "done", {}, tmp_path / "curves.png")
-    first, second = offline_parts(tmp_path)
-    assert (second.run["run_id"], second.run["run_group"]) == ("a9b8c7d6", "s1w2")
-    assert f"the agent of W&B sweep s1w2 wants this run as a9b8c7d6; the W&B run {first.run['run_id']}" in caplog.text
+    groups = {part.run["run_id"]: part.run["run_group"] for part in offline_parts(tmp_path)}  # in no order: one second
+    assert groups == {earlier_id: "sweep-1", "a9b8c7d6": "s1w2"}
+    assert f"the agent of W&B sweep s1w2 wants this run as a9b8c7d6; the W&B run {earlier_id}" in caplog.text
     monkeypatch.delenv("WANDB_SWEEP_ID")
     monkeypatch.setenv("WANDB_RUN_ID", "of-another-job")
     continued = start(tmp_path)  # by hand, later: the run that the agent opened goes on
