@@ -90,7 +90,7 @@ def test_with_uncommitted_changes_nothing_is_known(tmp_path: Path, monkeypatch: 
 def test_a_cluster_is_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sibling(tmp_path, job("a"))
     fake = Fake(tmp_path / "newer", [job("a")])
-    monkeypatch.setattr(runner, "_launcher", lambda *_: fake)
+    monkeypatch.setattr(runner, "make", lambda *_: fake)
     runner.run(fake.jobs, fake.sweep, launcher="submitit_slurm", say=lambda text: None, live=False)
     assert fake.started == ["a/seed=0"]
 

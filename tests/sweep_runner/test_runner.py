@@ -17,6 +17,7 @@ from tests.sweep_runner.fake import Child, End, Fake, job, make_run, run
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "BEAT", 0.0)
+    monkeypatch.setattr(runner, "QUEUE_BEAT", 0.0)
     monkeypatch.setattr(runner, "GRACE", 0.0)
 
 
@@ -102,6 +103,24 @@ def test_an_equal_job_runs_itself_if_the_first_one_failed(tmp_path: Path) -> Non
     outcomes = run(fake)
     assert states(outcomes) == ["failed", "done"]
     assert outcomes[1].reused_from is None
+
+
+def test_an_equal_job_that_is_done_already_stands_for_an_earlier_one(tmp_path: Path) -> None:
+    jobs = [job("grpo", config_hash="same"), job("gspo", config_hash="same")]
+    make_run(tmp_path / "gspo/seed=0", jobs[1])
+    fake = Fake(tmp_path, jobs)
+    assert run(fake)[0].reused_from == tmp_path / "gspo/seed=0"
+    assert fake.started == []
+
+
+def test_a_runner_that_breaks_lets_its_jobs_save(tmp_path: Path) -> None:
+    def on_look(child: Child) -> None:
+        raise OSError("No space left on device")
+
+    fake = Fake(tmp_path, [job("a"), job("b")], on_look=on_look)
+    with pytest.raises(OSError, match="No space"):
+        run(fake, at_once=2)
+    assert fake.stopped == ["a/seed=0", "b/seed=0"]
 
 
 def test_another_configuration_is_moved_away_not_counted(tmp_path: Path) -> None:

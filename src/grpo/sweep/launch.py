@@ -11,10 +11,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+from grpo.errors import UserError
 from grpo.runs.status import now
 
+LAUNCHERS = ("fork", "process", "submitit_local", "submitit_slurm")
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
@@ -123,3 +125,22 @@ def die_with_parent() -> None:
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:  # it ended in between, and nobody will say so again
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+def make(name: str, sweep: Path, resources: Mapping[str, Any], at_once: int | None) -> Launcher:
+    """The launcher of that name, imported when asked for: submitit is an extra."""
+    if name not in LAUNCHERS:
+        raise UserError(f"hydra/launcher   there is no launcher {name}; say one of {', '.join(LAUNCHERS)}")
+    if name.startswith("submitit_"):
+        from grpo.sweep.slurm import Submitted
+
+        return Submitted(name.removeprefix("submitit_"), sweep, resources, at_once)
+    if resources:
+        raise UserError(f"hydra.launcher   {', '.join(resources)}: only hydra/launcher=submitit_slurm knows resources")
+    if name == "process":
+        from grpo.sweep.process import Processes
+
+        return Processes()
+    from grpo.sweep.forked import Forked
+
+    return Forked()

@@ -17,15 +17,15 @@ from grpo.runs.signals import GracefulStop
 from grpo.runs.status import read_status
 from grpo.sweep import cache, cores, settle
 from grpo.sweep.board import Board, Entry, locked
-from grpo.sweep.launch import Launcher, Start, open_log
+from grpo.sweep.launch import LAUNCHERS, Launcher, Start, make, open_log
 from grpo.sweep.live import Display, display
 from grpo.sweep.manifest import Job
 from grpo.sweep.outcomes import Outcome, judge, report
 
 __all__ = ["LAUNCHERS", "Outcome", "Stopped", "report", "run"]
 
-LAUNCHERS = ("fork", "process", "submitit_local", "submitit_slurm")
 BEAT = 0.1  # seconds between looks at the running jobs
+QUEUE_BEAT = 2.0  # the same for a cluster's, which lie on a network's file system
 GRACE = 3.0  # seconds that jobs have after a second Ctrl-C
 
 
@@ -64,7 +64,7 @@ def run(
     if at_once is not None and at_once < 1:
         raise UserError(f"jobs   {at_once} at a time is too few; say 1 or more")
     sweep = Path(sweep)
-    made = _launcher(launcher, sweep, resources, at_once) if isinstance(launcher, str) else launcher
+    made = make(launcher, sweep, resources, at_once) if isinstance(launcher, str) else launcher
     with locked(sweep):
         number = made.queue or at_once or cores.at_once()
         runner = _Runner(Board(jobs, sweep), number, made, flags, display(say, live, endpoint))
@@ -80,31 +80,13 @@ def run(
     return outcomes
 
 
-def _launcher(name: str, sweep: Path, resources: Mapping[str, Any], at_once: int | None) -> Launcher:
-    """Imported when asked for: submitit is an extra."""
-    if name not in LAUNCHERS:
-        raise UserError(f"hydra/launcher   there is no launcher {name}; say one of {', '.join(LAUNCHERS)}")
-    if name.startswith("submitit_"):
-        from grpo.sweep.slurm import Submitted
-
-        return Submitted(name.removeprefix("submitit_"), sweep, resources, at_once)
-    if resources:
-        raise UserError(f"hydra.launcher   {', '.join(resources)}: only hydra/launcher=submitit_slurm knows resources")
-    if name == "process":
-        from grpo.sweep.process import Processes
-
-        return Processes()
-    from grpo.sweep.forked import Forked
-
-    return Forked()
-
-
 class _Runner:
     """The loop over a board."""
 
     def __init__(self, board: Board, at_once: int, launcher: Launcher, flags: Sequence[str], shown: Display) -> None:
         self.board, self.at_once, self.launcher, self.flags, self.shown = board, at_once, launcher, tuple(flags), shown
         self.shares = cores.shares(at_once)
+        self.beat = QUEUE_BEAT if launcher.queue else BEAT
         self.stop = GracefulStop(say=shown.say)
         self.asked = False
 
@@ -125,7 +107,7 @@ class _Runner:
             settle.clear(entry.job, sweep, self.shown.say)
         known = cache.siblings(sweep) if siblings and waiting else {}
         firsts: dict[tuple[str, int], Entry] = {}
-        for entry in board:
+        for entry in [*board.of("done"), *board]:
             first = firsts.setdefault((entry.job.config_hash, entry.job.seed), entry)
             if entry.state != "waiting":
                 continue
@@ -150,9 +132,12 @@ class _Runner:
                     if self.stop.requested and not board.of("running"):
                         break
                     if board.of("waiting", "running"):
-                        time.sleep(BEAT)
+                        time.sleep(self.beat)
             except KeyboardInterrupt:
                 self._end_at_once()
+                raise
+            except BaseException:  # the disk is full, say: the jobs save, and Python waits for them as it ends
+                self._ask()
                 raise
         return self.stop.requested
 
