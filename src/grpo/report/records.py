@@ -9,6 +9,7 @@ Numbers that are null or not finite are left out while reading, so no later sum,
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -65,12 +66,13 @@ class RunRecord:
 
     def find(self, pattern: str) -> str | None:
         """The metric that fits `pattern` (a regular expression), recorded most often and with the largest k."""
-        counts: dict[str, int] = {}
-        for row in self.rows.values():
-            for name in row:
-                if re.fullmatch(pattern, name):
-                    counts[name] = counts.get(name, 0) + 1
-        return max(counts, key=lambda name: (counts[name], k_of(name)), default=None)
+        fitting = [name for name in self.counts if re.fullmatch(pattern, name)]
+        return max(fitting, key=lambda name: (self.counts[name], k_of(name)), default=None)
+
+    @cached_property
+    def counts(self) -> Counter[str]:
+        """Metric → in how many steps it was recorded."""
+        return Counter(name for row in self.rows.values() for name in row)
 
     def series(self, name: str, axis: str = "step") -> tuple[list[float], list[float]]:
         """x and y of a metric; axis "step" or a cumulative metric (0 before its first value)."""
