@@ -130,10 +130,23 @@ def model_line(config: RunConfig, facts: Facts) -> str:
         [
             f"{name}{f' ({inside})' if inside else ''}{place}",
             f"lr {config.optimizer.lr:g} {config.schedule.kind}",
-            f"rollout {config.rollout.kind}{lag}",
+            f"rollout {config.rollout.kind}{lag}{_perturbed(config)}",
             f"reference {facts.reference}",
         ]
     )
+
+
+def _perturbed(config: RunConfig) -> str:
+    """ ", perturbed: temperature ×1.2, weights in 7 mantissa bits (a copy of the policy)"."""
+    perturb, found = config.rollout.perturb, []
+    if perturb.temperature != 1.0:
+        found.append(f"temperature ×{perturb.temperature:g}")
+    if perturb.noise:
+        found.append(f"weight noise {100 * perturb.noise:g} %")
+    if perturb.bits is not None:
+        found.append(f"weights in {counted(perturb.bits, 'mantissa bit')}")
+    copied = " (a copy of the policy)" if perturb.weights else ""
+    return f", perturbed: {', '.join(found)}{copied}" if found else ""
 
 
 def _millions(number: int) -> str:

@@ -141,6 +141,8 @@ def _rollout(config: RunConfig) -> Iterator[tuple[str, str]]:
             yield "rollout.kind", "recorded completions cannot be drawn again, as this filter wants: use filter=none"
         if rollout.lag:
             yield "rollout.lag", "recorded completions have no engine that could lag; use rollout.lag=0"
+        if rollout.perturbed:
+            yield "rollout.perturb", "recorded completions have no engine that could be perturbed; drop it"
     elif rollout.path is not None:
         yield "rollout.path", f"is read by rollout=replay only, not by rollout={rollout.kind}"
 

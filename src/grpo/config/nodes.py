@@ -159,6 +159,22 @@ class RewardConfig(Node):
     """Seconds that one function may take for the completions of a step, > 0; null for no limit."""
 
 
+class Perturb(Node):
+    """Mismatch between engine and trainer on purpose; all three may be combined."""
+
+    temperature: Positive = 1.0
+    """Factor on sampling.temperature in the engine alone, > 0; 1 is off."""
+    noise: Annotated[float, BeforeValidator(number), Field(ge=0, allow_inf_nan=False)] = 0.0
+    """Noise on the engine's weights in units of each tensor's RMS, ≥ 0; drawn anew with each version."""
+    bits: Annotated[int, Strict(), Field(ge=1, le=22)] | None = None
+    """Mantissa bits to which the engine's weights are rounded, 1 … 22; bfloat16 has 7. null is off."""
+
+    @property
+    def weights(self) -> bool:
+        """Whether the engine needs weights of its own."""
+        return self.noise > 0 or self.bits is not None
+
+
 class RolloutConfig(Node):
     """The engine that samples completions."""
 
@@ -166,10 +182,16 @@ class RolloutConfig(Node):
     """transformers: in process; replay: reads completions saved with save_rollouts=true."""
     lag: Annotated[int, Strict(), Field(ge=0)] = 0
     """Updates that the engine's weights stay behind the trainer's, ≥ 0."""
+    perturb: Perturb = Perturb()
     max_rows: Count = 256
     """Completions decoded together, ≥ 1; lower it when memory runs out."""
     path: str | None = None
     """Folder of a run with rollouts/, for replay."""
+
+    @property
+    def perturbed(self) -> bool:
+        """Whether the engine samples from another distribution than the trainer scores, on purpose."""
+        return self.perturb.temperature != 1.0 or self.perturb.weights
 
 
 class OptimizerConfig(Node):

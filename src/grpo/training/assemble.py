@@ -21,6 +21,7 @@ from grpo.rewards.scoring import Scorer
 from grpo.rollout import replay
 from grpo.rollout.base import Engine
 from grpo.rollout.lagged import LaggedEngine
+from grpo.rollout.perturb import PerturbedEngine
 from grpo.rollout.replay import ReplayEngine
 from grpo.rollout.transformers_engine import TransformersEngine
 from grpo.runs.nonfinite import NonFiniteGuard
@@ -122,10 +123,16 @@ def engines(run: Run, module: GRPOModule) -> tuple[Engine, Engine]:
     settings = run.config.rollout
     if settings.kind == "replay":
         return ReplayEngine(settings.path, live), live
-    if settings.lag:
-        private = LaggedEngine.private_copy(module.policy)
-        return LaggedEngine(transformers_engine(run, private), private, settings.lag), live
-    return live, live
+    if not settings.lag and not settings.perturbed:
+        return live, live
+    own = settings.lag or settings.perturb.weights
+    model = LaggedEngine.private_copy(module.policy) if own else module.policy
+    engine: Engine = transformers_engine(run, model) if own else live
+    # The lagging engine remembers weights as they were, so it comes first: then its perturbed ones are made from them.
+    lagged = partial(LaggedEngine, model=model, lag=settings.lag) if settings.lag else None
+    if settings.perturbed:
+        engine = PerturbedEngine(engine, model, module.policy, settings.perturb, run.config.seed)
+    return (lagged(engine) if lagged else engine), live
 
 
 def training_sampling(config: Any, top_logprobs: int = 0) -> Sampling:
