@@ -61,17 +61,21 @@ def _groups(composer: Composer) -> list[str]:
 
 
 def _keys(composer: Composer) -> list[str]:
-    values = composer.compose(())
-    rows: list[tuple[str, Any, str]] = []
-    for name in names_in(RunConfig):
-        node = node_class(RunConfig, name)
-        if node is None and name not in COMPONENTS:
-            rows.append((name, values.get(name), _meaning(RunConfig, name)))
-        for inner in names_in(node, f"{name}.") if node else []:
-            value = (values.get(name) or {}).get(inner)
-            rows.append((f"{name}.{inner}", "" if isinstance(value, dict) else value, _meaning(node, inner)))
+    rows = _rows(RunConfig, composer.compose(()))
     width = max(len(f"{key}={_value(value)}") for key, value, _ in rows)
     return [f"  {f'{key}={_value(value)}':<{width}}  {meaning}" for key, value, meaning in rows]
+
+
+def _rows(node: Any, values: Any, prefix: str = "") -> list[tuple[str, Any, str]]:
+    """(full key, value, meaning) of all keys below a node; components have theirs in conf/."""
+    rows: list[tuple[str, Any, str]] = []
+    for name in names_in(node, prefix):
+        value, inner = (values or {}).get(name), node_class(node, name)
+        if inner is not None:
+            rows += _rows(inner, value, f"{prefix}{name}.")
+        elif prefix or name not in COMPONENTS:
+            rows.append((f"{prefix}{name}", "" if isinstance(value, dict) else value, _meaning(node, name)))
+    return rows
 
 
 def _value(value: Any) -> str:

@@ -165,7 +165,7 @@ class Perturb(Node):
     temperature: Positive = 1.0
     """Factor on sampling.temperature in the engine alone, > 0; 1 is off."""
     noise: Annotated[float, BeforeValidator(number), Field(ge=0, allow_inf_nan=False)] = 0.0
-    """Noise on the engine's weights in units of each tensor's RMS, ≥ 0; drawn anew with each version."""
+    """Noise on the engine's weights in units of each tensor's RMS, ≥ 0; new with each version."""
     bits: Annotated[int, Strict(), Field(ge=1, le=22)] | None = None
     """Mantissa bits to which the engine's weights are rounded, 1 … 22; bfloat16 has 7. null is off."""
 

@@ -35,7 +35,7 @@ def rounded(values: Tensor, bits: int) -> Tensor:
 
 
 def noise(values: Tensor, amount: float, seed: int, version: int, name: str) -> Tensor:
-    """amount · RMS(values) · ε, of the same shape; a function of (seed, version, name), so that a resumed run has it."""
+    """amount · RMS(values) · ε, of the same shape; a function of (seed, version, name), so a resumed run has it."""
     generator = torch.Generator().manual_seed(stable_hash("perturb", seed, version, name) & ((1 << 63) - 1))
     drawn = torch.randn(values.shape, generator=generator, dtype=torch.float64).to(values)
     return amount * values.square().mean().sqrt() * drawn
