@@ -52,6 +52,7 @@ class Planner:
     """A grid measures what its arms measure: nobody declared an endpoint."""
     folders: dict[str, str] = field(init=False)
     _free: dict[tuple[str, Phase], bool] = field(default_factory=dict, init=False)
+    _codes: dict[tuple[tuple[str, ...], int], str] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.folders = layout.arm_folders(list(self.question.arms))
@@ -77,15 +78,17 @@ class Planner:
 
     def _arm(self, name: str) -> Checked:
         own = self.question.arms[name]
-        config, resolved = load((*self._words(name, "final", {}), f"seed={REFERENCE_SEED}"), self.composer)
+        words = self._words(name, "final", {})
+        config, resolved = load((*words, f"seed={REFERENCE_SEED}"), self.composer)
+        self._codes[words, REFERENCE_SEED] = config_hash(resolved)
         if found := _measured(config, self.question) if self.kind == "question" else []:
             raise ConfigError(found)
         hashes = [config_hash(resolved)]
         tune: list[Job] = []
         for point in self.points():
             words = self._words(name, "tune", point, config)
-            hashes.append(config_hash(load((*words, f"seed={REFERENCE_SEED}"), self.composer)[1]))
             assert self.question.tune is not None
+            hashes += self._hashes(name, "tune", [REFERENCE_SEED], words).values()
             tune += self._jobs(name, "tune", self.question.tune.seeds, point, words)
         return Checked(name, own, self.folders[name], config, resolved, tuple(tune), tuple(hashes))
 
@@ -127,14 +130,16 @@ class Planner:
     def _hashes(self, arm: str, phase: Phase, seeds: Sequence[int], words: tuple[str, ...]) -> dict[int, str]:
         """Seed → hash. It does not depend on the seed unless a part reads ${seed}: looked at once per arm and phase."""
 
-        def code(seed: int) -> str:
-            return config_hash(load((*words, f"seed={seed}"), self.composer)[1])
-
-        first = code(seeds[0])
+        at_reference = self._hash(words, REFERENCE_SEED)
         key = (arm, phase)
         if key not in self._free:
-            self._free[key] = first == code(seeds[0] + 1)
-        return dict.fromkeys(seeds, first) if self._free[key] else {seed: code(seed) for seed in seeds}
+            self._free[key] = at_reference == self._hash(words, REFERENCE_SEED + 1)
+        return {seed: at_reference if self._free[key] else self._hash(words, seed) for seed in seeds}
+
+    def _hash(self, words: tuple[str, ...], seed: int) -> str:
+        if (words, seed) not in self._codes:
+            self._codes[words, seed] = config_hash(load((*words, f"seed={seed}"), self.composer)[1])
+        return self._codes[words, seed]
 
 
 def _shortened(words: tuple[str, ...], config: RunConfig, share: float) -> tuple[str, ...]:

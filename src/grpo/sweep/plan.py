@@ -175,7 +175,7 @@ def _time(plan: Planned, at_once: int) -> str:
     measured = speeds(plan)
     if measured:
         seconds = total / fmean(measured) / at_once
-        return f"about {duration(seconds)}, {at_once} at a time, by the {len(measured)} runs that are done"
+        return f"about {duration(seconds)}, {at_once} at a time, by {plural(len(measured), 'finished run')}"
     if not plan.arms or any(arm.config.model.kind != "tiny" for arm in plan.arms):
         return "unknown until the first run ends"
     from grpo.sweep import cores
