@@ -11,7 +11,7 @@ import pytest
 
 from grpo.runs import checkpoint
 from grpo.runs.status import read_status
-from grpo.sweep import runner
+from grpo.sweep import runner, settle
 from grpo.sweep.manifest import Job
 from tests import helpers
 from tests.sweep_runner.real import PLACE, interrupted, job
@@ -67,6 +67,7 @@ def test_a_sweep_goes_on_where_it_ended(
 
     # The program has left its marker, so that now nothing is sent. A killed runner's job may still be saving.
     monkeypatch.setenv("MARKER", str(sweep / "sent"))
+    monkeypatch.setattr(settle, "PATIENCE", 300.0)
     heard: list[str] = []
     outcomes = runner.run(interrupted(), sweep, at_once=1, say=heard.append, live=False)
     assert [(outcome.state, outcome.skipped) for outcome in outcomes] == [("done", False)] * 2

@@ -32,11 +32,12 @@ def belongs(job: Job, folder: Path) -> bool:
     return (record.get("config_hash"), record.get("seed")) == (job.config_hash, job.seed)
 
 
-def wait_for(jobs: Sequence[Job], sweep: Path, say: Say, patience: float = PATIENCE) -> None:
-    """Wait for processes that still write to the jobs' folders; a UserError names one that does not end.
+def wait_for(jobs: Sequence[Job], sweep: Path, say: Say, patience: float | None = None) -> None:
+    """Wait for processes that still write to the jobs' folders; a UserError names one that does not end in `patience`.
 
     They are jobs of a sweep that was killed: they have got SIGTERM and are finishing their step.
     """
+    patience = PATIENCE if patience is None else patience
     busy, told, end = _alive(jobs, sweep), False, time.monotonic() + patience
     while busy:
         folder, pid = next(iter(busy.items()))
