@@ -1,4 +1,4 @@
-"""Questions and grids become jobs: budgets, points, folders, hashes; every configuration is checked before anything runs."""
+"""Questions and grids become jobs: budgets, points, folders, hashes; all is checked before anything runs."""
 
 from __future__ import annotations
 

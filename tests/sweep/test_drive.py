@@ -127,7 +127,7 @@ def test_more_seeds_go_on_in_the_same_folder_and_are_declared(tmp_path: Path) ->
     assert declared() == [[0, 1]]
     assert declared() == [[0, 1]]  # the same command again
     assert declared(seeds=[0, 1, 2]) == [[0, 1], [0, 1, 2]]
-    with pytest.raises(UserError, match="--folder   .* holds another sweep"):
+    with pytest.raises(UserError, match=r"--folder   .* holds another sweep"):
         declared(margin=0.1)
 
 

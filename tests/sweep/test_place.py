@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from tests import helpers
 
 from grpo.config import overrides
 from grpo.config.check import load
 from grpo.config.hashing import config_hash
 from grpo.errors import UserError
 from grpo.sweep.manifest import Job
-from tests import helpers
 
 
 def test_where_a_run_lies_does_not_change_what_it_is() -> None:

@@ -106,7 +106,7 @@ def sentences(call: Any) -> list[str]:
         ({"active": "clip_high"}, "active   is <metric> <op> <number>"),
         ({"active": "reward > much"}, "active   compares reward with a number, not with much"),
         ({"tune": {"grid": {"optimizer.lr": []}, "seeds": [100]}}, "tune.grid.optimizer.lr   is empty"),
-        ({"tune": {"grid": {"optimizer.lr": [1]}, "seeds": [100], "budget": 0}}, "tune.budget   is a tuning run's share"),
+        ({"tune": {"grid": {"optimizer.lr": [1]}, "seeds": [100], "budget": 0}}, "tune.budget   is a tuning run"),
         ({"tune": {"grid": {"optimizer.lr": [1]}, "seeds": [100], "budget": 1.5}}, "tune.budget   is a tuning run's"),
         ({"allow_same": "yes"}, "allow_same   must be true or false, not yes"),
         ({"marign": 1}, "marign   a question has claim, common, arms"),
@@ -165,7 +165,7 @@ def test_files_are_found_by_name_and_by_path(tmp_path: Path, monkeypatch: pytest
     assert "clip_high" in files.known()  # those of the package are still there
     assert "wandb_x" not in files.known()
     assert "  mine" in files.listed()
-    with pytest.raises(ConfigError, match="there is no sweep clip_hihg; did you mean clip_high?"):
+    with pytest.raises(ConfigError, match="there is no sweep clip_hihg; did you mean clip_high"):
         files.find("clip_hihg")
     (tmp_path / "list.yaml").write_text("- 1\n")
     with pytest.raises(ConfigError, match="is no question"):
