@@ -152,11 +152,10 @@ class Drive:
         manifests.write(self.plan.folder, self.manifest)
 
     def _wave(self, jobs: Sequence[Job]) -> list[Any]:
-        if self.runner is not None:
-            return self.runner(jobs, self.plan.folder, **self.options)
         from grpo.sweep import runner
 
-        return runner.run(jobs, self.plan.folder, **self.options)
+        start = self.runner or runner.run
+        return start(jobs, self.plan.folder, endpoint=self.plan.question.endpoint, **self.options)
 
     def _report(self, outcomes: Sequence[Any]) -> int:
         from grpo.sweep import runner
