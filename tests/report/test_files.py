@@ -157,6 +157,14 @@ def test_missing_runs_come_with_the_command(tmp_path):
     assert "<pre>python -m grpo.sweep clip_high</pre>" in text
 
 
+def test_the_screen_says_once_why_there_is_no_verdict(tmp_path):
+    sweep = Sweep(tmp_path, question={"profile": "quick"})
+    sweep.arm("a", {0: 0.5, 1: 0.5}).arm("b", {0: 0.75, 1: 0.75}, "x=1").arm("c", {0: 0.25, 1: 0.25}, "x=2")
+    text = "\n".join(show.lines(findings(load(sweep.write()))))
+    assert text.count("profile=quick") == 1
+    assert "b against a    +0.250 [+0.250, +0.250]   exploratory" in text
+
+
 def test_the_screen(found):
     lines = show.lines(found)
     assert lines[0] == (

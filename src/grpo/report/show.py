@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from grpo.report.contrast import Contrast
 from grpo.report.findings import Findings
 from grpo.report.formats import listed, share
 from grpo.report.headline import headline, subtitle, variance_sentence
+
+
+def _sentence(contrast: Contrast) -> str:
+    """The contrast's own, but why there is no verdict is said once for all."""
+    if contrast.verdict not in ("exploratory", "interim"):
+        return contrast.sentence
+    words = "; ".join([contrast.verdict, *contrast.notes])
+    return f"{contrast.arm} against {contrast.baseline}    {contrast.numbers}   {words}"
 
 
 def lines(found: Findings) -> list[str]:
@@ -12,9 +21,10 @@ def lines(found: Findings) -> list[str]:
     sweep = found.sweep
     text = [subtitle(found)]
     contrasts = found.comparison.arms
-    width = max((len(c.sentence) for c in contrasts), default=0)
-    text += [f"  {c.sentence:{width}}     {found.failures[c.arm].words}" for c in contrasts]
-    if not contrasts:
+    said = [_sentence(contrast) for contrast in contrasts]
+    width = max(map(len, said), default=0)
+    text += [f"  {s:{width}}     {found.failures[c.arm].words}" for s, c in zip(said, contrasts, strict=True)]
+    if not contrasts or found.comparison.exploratory or found.comparison.interim:
         text.append(f"  {headline(found)}")
     tail = []
     if found.acted:
