@@ -1,8 +1,8 @@
 """A question written down before it ran, and the runs that answer it.
 
-    question.py   sweeps/<name>.yaml → Question            grid.py      -m arguments → the same Question
-    arms.py       Question → jobs, each configuration checked  sameness.py  arms that are the same algorithm
-    plan.py       what is about to run                     tune.py      which point of the grid each arm takes
-    manifest.py   sweep.json, the file that says what belongs to the sweep
-    runner.py     jobs, so many at a time, each a process of its own
+- the question     question, rules, words, asked, files: sweeps/<name>.yaml and the command line; grid: the same from -m
+- before it runs   arms: jobs, each configuration checked; sameness, synthetic: arms that are one algorithm; plan
+- the runs         manifest, layout: what belongs to the sweep, and where; drive: its life; tune, stages: its choices
+- the jobs         runner, launch: so many at a time; forked, preload, process, slurm: how one starts; settle, cache:
+  which need not run; cores: what each gets; live, picture, board, facts: what one sees; outcomes: what failed and why
 """
