@@ -16,7 +16,7 @@ from grpo.report.compare import Comparison, compare
 from grpo.report.failures import FailureShare, failure_shares
 from grpo.report.formats import listed, number, plural
 from grpo.report.records import RunRecord, SweepRecord
-from grpo.report.stein import stein
+from grpo.report.stein import MOST, stein
 from grpo.report.variance import Split, variance_split
 
 COLLAPSED = 0.5
@@ -151,7 +151,7 @@ def _second_stage(sweep: SweepRecord, first: tuple[int, ...]) -> str | None:
     }
     if not pairs or not sweep.margin or min(map(len, pairs.values())) < 2:
         return None
-    needed = stein(pairs, sweep.margin)
+    needed = min(stein(pairs, sweep.margin), MOST)
     return f"the second stage needs {needed} blocks" if needed > len(sweep.seeds) else None
 
 

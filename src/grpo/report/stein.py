@@ -22,6 +22,9 @@ import numpy as np
 from grpo.errors import UserError
 from grpo.report.simultaneous import paired_t, quantile
 
+MOST = 200
+"""Blocks that seeds=auto goes up to; more is a decision for a person, and the verdict may stay open."""
+
 
 def stein(
     differences: Mapping[str, Sequence[float]], margin: float, alpha: float = 0.05, arms: int | None = None

@@ -11,14 +11,11 @@ if TYPE_CHECKING:
     from grpo.sweep.manifest import Manifest
     from grpo.sweep.plan import Planned
 
-MOST = 200
-"""Blocks that seeds=auto goes up to; more is a decision for a person."""
-
 
 def more_blocks(plan: Planned, manifest: Manifest, say: Callable[[str], None] = print) -> int:
     """Blocks in total, at least the first stage; the first stage alone while one of its runs is missing."""
     from grpo.report.reading import load
-    from grpo.report.stein import stein
+    from grpo.report.stein import MOST, stein
 
     record = load(plan.folder)
     scores = {arm: {run.seed: run.score for run in runs} for arm, runs in record.arms.items()}
@@ -31,7 +28,7 @@ def more_blocks(plan: Planned, manifest: Manifest, say: Callable[[str], None] = 
     differences = {
         arm: [_known(own[seed]) - _known(base[seed]) for seed in FIRST_STAGE]
         for arm, own in scores.items()
-        if arm != plan.question.baseline
+        if arm != plan.question.baseline and not any(pair.second == arm for pair in plan.same)
     }
     total = stein(differences, margin)
     if total > MOST:
