@@ -22,8 +22,35 @@ def test_generated_tables_are_up_to_date() -> None:
 
 def commands() -> list[str]:
     """Every `python -m grpo …` line of the README that names one configuration."""
-    found = re.findall(r"^    (?:\.venv/bin/)?python -m grpo(?![.\w])(.*?)(?: {2,}#.*)?$", README, flags=re.MULTILINE)
-    return [line for line in found if "--" not in line and " -m" not in f" {line}"]
+    return [line for line in _lines("") if "--" not in line and " -m" not in f" {line}"]
+
+
+def _lines(program: str) -> list[str]:
+    """What follows `python -m grpo<program>` on the README's lines."""
+    pattern = rf"^    (?:\.venv/bin/)?python -m grpo{re.escape(program)}(?![.\w])(.*?)(?: {{2,}}#.*)?$"
+    return re.findall(pattern, README, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("line", [line for line in _lines(".sweep") if "--list" not in line])
+def test_every_sweep_of_the_readme_is_planned(
+    line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from grpo.sweep.__main__ import main
+
+    (question,) = [block for block in re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL) if "baseline:" in block]
+    (tmp_path / "mine.yaml").write_text(question)
+    monkeypatch.chdir(tmp_path)
+    assert main([*shlex.split(line), *([] if "--plan" in line else ["--plan"])]) == 0, capsys.readouterr().err
+    assert re.search(r"folder +runs/sweeps/\w+-[0-9a-f]{8}\n", capsys.readouterr().out)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
+
+
+def test_the_sweep_folder_of_the_readme_is_the_real_one(capsys: pytest.CaptureFixture[str]) -> None:
+    from grpo.sweep.__main__ import main
+
+    assert main(["clip_high", "--plan"]) == 0
+    (folder,) = re.findall(r"runs/sweeps/clip_high-\w+", capsys.readouterr().out)
+    assert set(re.findall(r"runs/sweeps/clip_high-\w+", README)) == {folder}
 
 
 @pytest.mark.parametrize("line", commands())
@@ -53,8 +80,9 @@ def test_a_task_and_rewards_of_ones_own(tmp_path: Path, monkeypatch: pytest.Monk
     from grpo.training.run import run
     from tests import helpers
 
-    python = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-    yaml = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
+    section = README.split("## Add your own", 1)[1]
+    python = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
+    yaml = re.findall(r"```yaml\n(.*?)```", section, flags=re.DOTALL)
     files = {"my_rewards.py": python[0], "my_task.py": python[1]}
     files |= {"my_conf/reward/mine.yaml": yaml[0], "my_conf/task/doubles.yaml": yaml[1]}
     for name, text in files.items():
