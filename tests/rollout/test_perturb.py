@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from grpo.data import Rollout, Sampling
 from grpo.errors import ConfigError
 from grpo.rollout.lagged import LaggedEngine
 from grpo.rollout.perturb import PerturbedEngine, noise, rounded
+from grpo.training.assemble import engines
 from grpo.training.logprobs import completion_logps
 
 HOT = Sampling(temperature=1.0, max_tokens=6)
@@ -114,17 +117,32 @@ def test_the_policy_is_untouched_and_each_version_has_its_own_noise(llama: Any) 
     assert all(torch.equal(value, llama.state_dict()[key]) for key, value in before.items())
 
 
-def test_lag_first_then_perturbation(llama: Any) -> None:
-    model = LaggedEngine.private_copy(llama)
-    perturb = Perturb(bits=3)
-    engine = LaggedEngine(PerturbedEngine(engine_of(model), model, llama, perturb, 0), model, lag=1)
+@pytest.mark.parametrize("perturb", [Perturb(bits=3), Perturb(noise=0.05), Perturb(noise=0.05, bits=5)])
+def test_lag_first_then_perturbation(llama: Any, perturb: Perturb) -> None:
+    """Through `engines`, as a run makes them: weights of one version are perturbed once, however often they come."""
+    rollout = SimpleNamespace(kind="transformers", lag=1, perturb=perturb, perturbed=True, max_rows=256)
+    tokenizer = SimpleNamespace(pad_token_id=0, eos_token_id=2, decode=lambda ids, **_: "")
+    made = SimpleNamespace(
+        config=SimpleNamespace(rollout=rollout, seed=7), policy=llama, tokenizer=tokenizer, autocast=nullcontext
+    )
+    engine, live = engines(made, SimpleNamespace(policy=llama))  # type: ignore[arg-type]
+    assert isinstance(engine, LaggedEngine)
+    inner = engine.engine
+    assert isinstance(inner, PerturbedEngine)
     old = {name: value.clone() for name, value in llama.state_dict().items()}
     new = {name: value * 1.3 for name, value in old.items()}
-    engine.sync(new, 1)
-    assert engine.version == 0  # one update behind: the weights of version 0, rounded
-    assert all(torch.equal(value, rounded(old[name], 3)) for name, value in model.state_dict().items())
-    engine.sync(new, 2)
-    assert all(torch.equal(value, rounded(new[name], 3)) for name, value in model.state_dict().items())
+    for version, sampled, weights in ((1, 0, old), (2, 1, new), (3, 2, new)):
+        engine.sync(new, version)
+        assert engine.version == sampled  # one update behind
+        expected = inner.perturbed(weights, sampled)
+        assert all(torch.equal(value, expected[name]) for name, value in engine.model.state_dict().items())
+    # noised once: the change has 0.05 of the tensor's RMS
+    if perturb.bits is None:
+        name = "model.layers.0.mlp.up_proj.weight"
+        change = inner.perturbed(old, 0)[name] - old[name]
+        size = float(change.square().mean().sqrt() / old[name].square().mean().sqrt())
+        assert size == pytest.approx(0.05, rel=5 / math.sqrt(2 * change.numel()))
+    assert live.model is llama  # evaluation samples from the policy itself
 
 
 def test_greedy_stays_greedy(llama: Any) -> None:

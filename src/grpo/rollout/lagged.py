@@ -16,13 +16,15 @@ from grpo.rollout.base import Engine
 class LaggedEngine:
     """Wraps an engine that samples from a private copy of the model.
 
-    Until k updates were made the oldest weights known, those of version 0, are sampled from.
+    Until k updates were made the oldest weights known, those of version 0, are sampled from. weights: version 0, where
+    the engine's copy of the model no longer has it (a perturbed one).
     """
 
-    def __init__(self, engine: Engine, model: Any, lag: int) -> None:
+    def __init__(self, engine: Engine, model: Any, lag: int, weights: Mapping[str, Tensor] | None = None) -> None:
         self.engine, self.model, self.lag = engine, model, lag
         self.history: deque[tuple[int, dict[str, Tensor]]] = deque(maxlen=lag + 1)
-        self.history.append((0, {name: value.detach().clone() for name, value in model.state_dict().items()}))
+        first = model.state_dict() if weights is None else weights
+        self.history.append((0, {name: value.detach().clone() for name, value in first.items()}))
 
     @staticmethod
     def private_copy(model: Any) -> Any:

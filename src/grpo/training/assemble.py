@@ -128,11 +128,11 @@ def engines(run: Run, module: GRPOModule) -> tuple[Engine, Engine]:
     own = settings.lag or settings.perturb.weights
     model = LaggedEngine.private_copy(module.policy) if own else module.policy
     engine: Engine = transformers_engine(run, model) if own else live
-    # The lagging engine remembers weights as they were, so it comes first: then its perturbed ones are made from them.
-    lagged = partial(LaggedEngine, model=model, lag=settings.lag) if settings.lag else None
     if settings.perturbed:
         engine = PerturbedEngine(engine, model, module.policy, settings.perturb, run.config.seed)
-    return (lagged(engine) if lagged else engine), live
+    if settings.lag:  # remembers weights as they were: perturbed ones would be perturbed again
+        engine = LaggedEngine(engine, model, settings.lag, module.policy.state_dict())
+    return engine, live
 
 
 def training_sampling(config: Any, top_logprobs: int = 0) -> Sampling:
