@@ -172,13 +172,16 @@ def test_five_blocks_are_too_few(tmp_path):
     assert headline(found) == "At 40,000 generated tokens, b is not judged, for too few blocks, against a."
 
 
-def test_auto_seeds_wait_for_the_second_stage(tmp_path):
-    """Ten differences of ±.1875, half of each sign: mean 0."""
+@pytest.mark.parametrize(("size", "needed"), [(0.125, 99), (0.1875, 200)])
+def test_auto_seeds_wait_for_the_second_stage(tmp_path, size, needed):
+    """Ten differences of ±size, half of each sign: mean 0, s = size √(10/9).
+
+    .125: (2.2622 · .13176 / .03)² = 98.7 → 99.   .1875: 222.1 → 223, but a sweep stops at 200.
+    """
     ten = dict.fromkeys(range(10), 0.5)
-    other = {seed: 0.5 + (0.1875 if seed % 2 else -0.1875) for seed in range(10)}
+    other = {seed: 0.5 + (size if seed % 2 else -size) for seed in range(10)}
     found = of(Sweep(tmp_path, question={"seeds": "auto"}).arm("a", ten).arm("b", other, "x=1"))
-    # s = .1875 √(10/9) = .1976; (2.2622 · .1976 / .03)² = 222.1 → 223
-    assert headline(found) == "Interim, no verdict yet: the second stage needs 223 blocks."
+    assert headline(found) == f"Interim, no verdict yet: the second stage needs {needed} blocks."
 
 
 def test_the_paragraph_for_a_paper(found):
