@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 
 import pytest
 
@@ -145,3 +146,14 @@ def test_nothing_to_read_is_a_sentence(tmp_path):
         load_runs([tmp_path])
     with pytest.raises(UserError, match="no such folder"):
         load_runs([tmp_path / "x"])
+
+
+def test_a_folder_copied_to_another_seed_is_no_second_block(tmp_path):
+    """The configuration hash leaves the seed out, so it cannot tell: block 0 would count twice."""
+    sweep = Sweep(tmp_path / "s").arm("a", {0: 0.5, 1: 0.5}).arm("b", {0: 0.5, 1: 0.75})
+    folder = sweep.write()
+    shutil.rmtree(folder / "b" / "seed=1")
+    shutil.copytree(folder / "b" / "seed=0", folder / "b" / "seed=1")
+    copied = load(folder).arms["b"][1]
+    assert (copied.state, copied.counted) == ("foreign", False)
+    assert copied.error == "the folder holds seed 0, not 1"

@@ -156,9 +156,11 @@ def _told(run: RunRecord, entry: Any) -> RunRecord:
 def _run(sweep: Path, job: Job) -> RunRecord:
     """The record of a job; a folder that holds another configuration is not this job's."""
     run = read_run(sweep / job.folder, job.arm, job.seed)
-    found = run.environment.get("config_hash")
-    if found and found != job.config_hash:
-        why = f"the folder holds another configuration ({found}, not {job.config_hash})"
+    found, seed = run.environment.get("config_hash"), run.config.get("seed", job.seed)
+    why = f"the folder holds another configuration ({found}, not {job.config_hash})"
+    if seed != job.seed:  # the hash leaves the seed out: a copied folder would count as two blocks
+        why = f"the folder holds seed {seed}, not {job.seed}"
+    if (found and found != job.config_hash) or seed != job.seed:
         run = RunRecord(job.arm, job.seed, run.folder, state="foreign", error=why)
     return replace(run, point=job.point, overrides=job.overrides)
 
