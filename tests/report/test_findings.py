@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from grpo.report import table
 from grpo.report.details import paragraph
-from grpo.report.findings import findings
+from grpo.report.findings import _failed, findings
 from grpo.report.headline import headline
 from grpo.report.reading import load, load_runs
+from grpo.report.records import RunRecord
 from tests.report.conftest import BASE, BETTER, sixty_fourths
 from tests.report.synthetic import Run, Sweep
 
@@ -201,3 +204,13 @@ def test_the_paragraph_for_a_paper(found):
         "2 of 18 finished runs failed",
     ):
         assert part in text
+
+
+def test_collapse_at_pass_k_is_measured_by_the_same_k(tmp_path):
+    """Untrained pass@8 is 0.60 and pass@1 is 0.30: a test pass@1 of 0.25 is above 0.15, though below 0.60 / 2."""
+    run = RunRecord(
+        "a", 0, tmp_path, state="done", score=0.25, score_from="test/pass@1",
+        rows={0: {"validation/pass@1": 0.30, "validation/pass@8": 0.60}},
+    )  # fmt: skip
+    assert not _failed(run)
+    assert _failed(replace(run, score=0.14))

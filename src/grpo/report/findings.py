@@ -207,9 +207,10 @@ def _failures(runs: tuple[RunRecord, ...]) -> Failures:
 
 
 def _collapsed(run: RunRecord) -> bool:
-    """Below half of what the untrained policy scored by the same kind of number (validation, largest k)."""
-    kind = run.score_from.split("/")[-1].split("@")[0]
-    before = [value for name, value in run.untrained.items() if re.fullmatch(rf"validation/{kind}(@\d+)?", name)]
+    """Below half of what the untrained policy scored by the same number; avg@k estimates the same for every k."""
+    measure = run.score_from.split("/")[-1]
+    pattern = r"avg@\d+" if measure.startswith("avg@") else re.escape(measure)
+    before = [value for name, value in run.untrained.items() if re.fullmatch(f"validation/{pattern}", name)]
     return bool(before) and run.score is not None and run.score < COLLAPSED * before[-1]
 
 
