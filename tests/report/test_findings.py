@@ -92,6 +92,12 @@ def test_interim_names_the_missing_runs(tmp_path):
     assert found.missing == ("b seed 3: running, step 7",)
 
 
+def test_a_sweep_whose_seeds_were_cut_is_interim(tmp_path):
+    declared = [{"time": "1", "seeds": [*range(8)]}, {"time": "2", "seeds": [0, 1, 2, 3, 4, 5]}]
+    found = of(Sweep(tmp_path, declared=declared).arm("a", SIX).arm("b", sixty_fourths(BETTER), "x=1"))
+    assert headline(found) == "Interim, no verdict yet: its seeds were changed from 8 to 6 blocks after it had begun."
+
+
 def test_an_enlarged_sweep_is_interim(tmp_path):
     declared = [{"time": "1", "seeds": [0, 1, 2, 3]}, {"time": "2", "seeds": [0, 1, 2, 3, 4, 5]}]
     found = of(Sweep(tmp_path, declared=declared).arm("a", SIX).arm("b", sixty_fourths(BETTER), "x=1"))

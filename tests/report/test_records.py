@@ -10,6 +10,7 @@ import pytest
 
 from grpo.errors import UserError
 from grpo.report.reading import load, load_runs
+from grpo.report.records import usual
 from tests.report.synthetic import Run, Sweep
 
 
@@ -146,6 +147,19 @@ def test_nothing_to_read_is_a_sentence(tmp_path):
         load_runs([tmp_path])
     with pytest.raises(UserError, match="no such folder"):
         load_runs([tmp_path / "x"])
+
+
+def test_without_environment_json_the_configuration_itself_is_hashed(tmp_path):
+    """The synthetic jobs have made-up hashes: nothing vouches for a folder whose configuration has another one."""
+    folder = Sweep(tmp_path).arm("a", {0: 0.5, 1: 0.5}).write()
+    (folder / "a" / "seed=0" / "environment.json").unlink()
+    assert [run.state for run in load(tmp_path).runs] == ["foreign", "done"]
+
+
+def test_the_usual_name_is_the_most_frequent_then_the_one_with_the_largest_k():
+    assert usual(["test/pass@16", "test/pass@8", "test/pass@8"]) == "test/pass@8"
+    assert usual(["test/pass@8", "test/pass@16"]) == "test/pass@16"  # as text, @8 would be the larger
+    assert usual([]) is None
 
 
 def test_a_folder_copied_to_another_seed_is_no_second_block(tmp_path):

@@ -90,7 +90,8 @@ def test_a_given_folder_is_taken_once(tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         create(tmp_path, folder=run.path)
     assert str(error.value) == (
-        f"run_dir   {run.path} already holds a run (stopped at step 7); say resume=auto to go on, or give another folder"
+        f"run_dir   {run.path} already holds a run (stopped at step 7); say resume=auto to go on, "
+        "or give another folder"
     )
 
 

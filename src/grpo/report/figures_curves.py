@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from grpo.report import panels
 from grpo.report.figures_style import MANY, Look, canvas, draw_arm, legend, looks, nothing, short, token_axis
 from grpo.report.formats import number
-from grpo.report.records import RunRecord, SweepRecord
+from grpo.report.records import RunRecord, SweepRecord, usual
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,8 +27,7 @@ def started(sweep: SweepRecord, arm: str) -> list[RunRecord]:
 
 def validation_metric(sweep: SweepRecord) -> str | None:
     """validation/avg@k as most runs recorded it."""
-    names = [name for run in sweep.started if (name := run.find(_VALIDATION))]
-    return max(set(names), key=lambda name: (names.count(name), name), default=None)
+    return usual([name for run in sweep.started if (name := run.find(_VALIDATION))])
 
 
 def references(sweep: SweepRecord) -> list[tuple[str, float]]:

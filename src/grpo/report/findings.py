@@ -127,7 +127,8 @@ def _interim(sweep: SweepRecord) -> str | None:
     declared = sweep.manifest.declared if sweep.manifest else ()
     counts = [len(entry.get("seeds") or ()) for entry in declared]
     if len(declared) > 1 and sweep.question.get("seeds") != "auto":
-        return f"enlarged from {counts[0]} to {counts[-1]} blocks after it had begun"
+        changed = "enlarged" if counts[-1] > counts[0] else "its seeds were changed"
+        return f"{changed} from {counts[0]} to {counts[-1]} blocks after it had begun"
     return None
 
 

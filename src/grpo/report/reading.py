@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 from grpo.config.hashing import config_hash
 from grpo.errors import UserError
-from grpo.report.records import RunRecord, SweepRecord, k_of
+from grpo.report.records import RunRecord, SweepRecord, usual
 from grpo.report.run_folder import VALIDATION, read_run, with_score
 from grpo.runs.atomic import read_json
 from grpo.sweep import manifest as manifests
@@ -156,7 +155,7 @@ def _told(run: RunRecord, entry: Any) -> RunRecord:
 def _run(sweep: Path, job: Job) -> RunRecord:
     """The record of a job; a folder that holds another configuration is not this job's."""
     run = read_run(sweep / job.folder, job.arm, job.seed)
-    found, seed = run.environment.get("config_hash"), run.config.get("seed", job.seed)
+    found, seed = _hash(run) if run.config else None, run.config.get("seed", job.seed)
     why = f"the folder holds another configuration ({found}, not {job.config_hash})"
     if seed != job.seed:  # the hash leaves the seed out: a copied folder would count as two blocks
         why = f"the folder holds seed {seed}, not {job.seed}"
@@ -169,9 +168,8 @@ def _usual_endpoint(runs: Sequence[RunRecord]) -> str:
     """test/avg@k with the largest k that most runs have; validation where nothing was tested."""
     for pattern in (r"test/avg@\d+", VALIDATION):
         names = [n for run in runs for row in run.rows.values() for n in row if re.fullmatch(pattern, n)]
-        if names:
-            counts = Counter(names)
-            return max(counts, key=lambda name: (counts[name], k_of(name)))
+        if name := usual(names):
+            return name
     return "test/avg@8"
 
 
@@ -182,7 +180,7 @@ def _scored(runs: list[RunRecord], endpoint: str) -> tuple[list[RunRecord], str,
     if done and all(run.last(endpoint) is None for run in done):
         names = [name for run in done if (name := run.find(VALIDATION))]
         if names:
-            stand_in = max(Counter(names), key=lambda name: (names.count(name), k_of(name)))
+            stand_in = usual(names) or endpoint
             notes = (f"no run recorded {endpoint}; the last {stand_in} stands in, and there is no verdict",)
             endpoint = stand_in
     return [with_score(run, endpoint) for run in runs], endpoint, notes

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -93,6 +93,11 @@ class RunRecord:
 def k_of(name: str) -> int:
     """8 of test/avg@8; 0 without."""
     return int((re.findall(r"@(\d+)", name) or ["0"])[0])
+
+
+def usual(names: Sequence[str]) -> str | None:
+    """The name that occurs most often, of equals the one with the largest k; None of none."""
+    return max(dict.fromkeys(names), key=lambda name: (names.count(name), k_of(name)), default=None)
 
 
 @dataclass(frozen=True)

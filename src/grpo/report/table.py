@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from grpo.report.findings import Failures, Findings
 from grpo.report.formats import mean, setting, spread
-from grpo.report.records import RunRecord, SweepRecord
+from grpo.report.records import RunRecord, SweepRecord, usual
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,8 @@ def state(run: RunRecord) -> str:
 def _last(runs: Sequence[RunRecord], pattern: str) -> float | None:
     """Mean over runs of the last value of the metric that fits, with the largest k."""
     names = [name for run in runs if (name := run.find(pattern))]
-    if not names:
+    if (name := usual(names)) is None:
         return None
-    name = max(set(names), key=lambda each: (names.count(each), each))
     return mean([value for run in runs if (value := run.last(name)) is not None])
 
 
@@ -121,5 +120,5 @@ def metric_names(sweep: SweepRecord) -> dict[str, str]:
     names = {}
     for key, pattern in (("passes", rf"{split}/pass@\d+"), ("majority", rf"{split}/maj@\d+")):
         found = [name for run in sweep.started if (name := run.find(pattern))]
-        names[key] = re.sub(r"^\w+/", "", max(set(found), key=found.count)) if found else key
+        names[key] = re.sub(r"^\w+/", "", usual(found) or key)
     return names
