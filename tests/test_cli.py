@@ -224,6 +224,7 @@ def test_launcher_and_resources_reach_the_runner(tmp_path: Path) -> None:
     assert multirun.run(words, COMPOSER, ["--config-dir", "mine"], runner=runner, folder=tmp_path / "here") == 0
     assert runner.options == {
         "endpoint": "test/avg@8",
+        "held": True,
         "at_once": None,
         "launcher": "submitit_slurm",
         "resources": {"timeout_min": 60, "partition": "gpu"},

@@ -265,3 +265,29 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
         assert capsys.readouterr().err.startswith(sentence)
     assert main(["--list"]) == 0
     assert "  clip_high " in capsys.readouterr().out
+
+
+def test_a_second_start_beside_a_running_sweep_changes_nothing(tmp_path: Path) -> None:
+    """sweep.json belongs to whoever runs the jobs: other seeds would replace its jobs and its history."""
+    from grpo.sweep.board import locked
+
+    assert Drive(made(tmp_path), ("x",), runner=Runner(by_rate)).run() == 0
+    before = (tmp_path / "sweep.json").read_bytes()
+    # flock is per open file: another descriptor is another runner
+    with locked(tmp_path), pytest.raises(UserError):
+        Drive(made(tmp_path, seeds=[0, 1, 2]), ("x",), runner=Runner(by_rate)).run()
+    assert (tmp_path / "sweep.json").read_bytes() == before
+
+
+def test_automatic_seeds_after_a_shorter_list_have_their_whole_first_stage(tmp_path: Path) -> None:
+    plain = {"tune": None, "common": ["updates.minibatches=4", "optimizer.lr=1e-4"]}
+    write = Runner(lambda job: 0.5)
+    assert Drive(made(tmp_path, **plain, seeds=[0, 1, 2, 3]), ("x",), runner=write).run() == 0
+    drive = Drive(made(tmp_path, **plain, seeds="auto"), ("x",), runner=write)
+    drive.run()
+    assert set(drive.manifest.declared[1]["seeds"]) == set(range(10))
+
+
+def test_passes_do_not_end_runs_that_a_budget_ends(tmp_path: Path) -> None:
+    _, wrong = Planner(check({**QUESTION, "common": ["data={passes: 1}"], "tune": None}), COMPOSER).check()
+    assert {m.key for error in wrong.values() for m in error.mistakes} == {"data.passes"}

@@ -108,6 +108,16 @@ def sentences(call: Any) -> list[str]:
         ({"tune": {"grid": {"optimizer.lr": []}, "seeds": [100]}}, "tune.grid.optimizer.lr   is empty"),
         ({"tune": {"grid": {"optimizer.lr": [1]}, "seeds": [100], "budget": 0}}, "tune.budget   is a tuning run"),
         ({"tune": {"grid": {"optimizer.lr": [1]}, "seeds": [100], "budget": 1.5}}, "tune.budget   is a tuning run's"),
+        ({"arms": {"eps_0.20": [], "Sweep.json": []}}, "arms.Sweep.json   cannot be the name of an arm"),
+        ({"arms": {"eps_0.20": [], "長" * 67: []}}, f"arms.{'長' * 67}   is too long for a folder's name (200 bytes)"),
+        ({"arms": {"eps_0.20": [], 1: [], "1": []}}, "arms.1   is there twice, as a text and as a number"),
+        ({"active": "reward > nan"}, "active   compares reward with a number, not with nan"),
+        ({"active": ""}, "active   is <metric> <op> <number>"),
+        ({"seeds": "range(1000000000)"}, "seeds   must be at most 10,000 seeds"),
+        ({"tune": {"grid": {"max_steps": [5, 9]}, "seeds": [100]}}, "tune.grid.max_steps   is no setting to choose"),
+        ({"tune": {"grid": {"eval.samples": [2, 4]}, "seeds": [100]}}, "tune.grid.eval.samples   is no setting to"),
+        ({"tune": {"grid": {"optimizer.lr": [0.1, 0.1]}, "seeds": [100]}}, "tune.grid.optimizer.lr   names a value "
+         "twice: 0.1, 0.1"),
         ({"allow_same": "yes"}, "allow_same   must be true or false, not yes"),
         ({"marign": 1}, "marign   a question has claim, common, arms"),
         ({"claim": {"txt": "x"}}, "claim.txt   claim has text, source; did you mean text?"),
@@ -151,6 +161,10 @@ def test_words_that_are_mistakes(plain: dict[str, Any]) -> None:
     ]
     assert sentences(lambda: asked(plain, ["arms=eps_0.28"], COMPOSER)) == [
         "arms   leaves out the baseline eps_0.20; add it, or say baseline=eps_0.28"
+    ]
+    assert sentences(lambda: asked(plain, ["seeds=[0,1"], COMPOSER))[0].startswith("seeds   ")
+    assert sentences(lambda: asked(plain, ["optimizer.lr=0.1"], COMPOSER)) == [
+        "optimizer.lr   is what tune.grid chooses for every arm, so this would do nothing; add tune=null"
     ]
     assert asked(plain, ["arms=eps_0.28", "baseline=eps_0.28", "surrogate.low=0.1"], COMPOSER).baseline == "eps_0.28"
 

@@ -136,3 +136,13 @@ def test_the_sentence_says_why() -> None:
     )
     (again,) = sameness.find([loaded[0], ("copy", *loaded[0][1:])])
     assert again.sentence == "copy is low: every setting that changes numbers is equal"
+
+
+def test_leaving_out_uniform_groups_scales_every_step_by_another_factor() -> None:
+    # 6 / 4 = 1.5 with two uniform groups of six, 6 / 3 = 2 with three: no one factor, hence another algorithm.
+    assert find(["kl=none"], [], ["filter=drop_uniform"]) == []
+
+
+def test_shaping_finer_than_the_synthetic_lengths_is_seen() -> None:
+    assert find(["shaping=soft_overlong"], ["shaping.interval=0.05"], ["shaping.interval=0.06"]) == []
+    assert [pair[:2] for pair in find(["shaping=soft_overlong"], [], ["surrogate.high=0.3"])] == [("0", "1")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -135,3 +136,27 @@ def test_a_copy_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.Monkey
         cache.copy(source, tmp_path / "target")
     assert str(error.value).startswith(f"sweep   cannot write {tmp_path}/target: No space left on device")
     assert {p.name for p in tmp_path.iterdir()} == {"source"}
+
+
+def inputs(folder: Path, config: dict[str, Any]) -> bool:
+    (folder / "config.yaml").write_text(json.dumps(config))
+    return cache.same_inputs(folder, "2026-01-01T00:00:00+00:00")
+
+
+def test_what_the_hash_does_not_cover_is_not_reused(tmp_path: Path) -> None:
+    """An edited reward or data file has the same configuration; only this package's code is known to be the same."""
+    data = tmp_path / "data.jsonl"
+    data.write_text("{}")
+    ours = {"reward": {"functions": {"exact": {"_target_": "grpo.rewards.exact.Exact"}}}, "model": {"path": None}}
+    assert inputs(tmp_path, ours)
+    assert not inputs(tmp_path, {**ours, "reward": {"functions": {"own": {"_target_": "my_rewards.short"}}}})
+    long_before, after = 1_700_000_000, 1_800_000_000  # 2023 and 2027; the run started in 2026
+    os.utime(data, (long_before, long_before))
+    assert inputs(tmp_path, {**ours, "task": {"path": str(data)}})
+    assert inputs(tmp_path, {**ours, "task": {"path": "openai/gsm8k"}})
+    os.utime(data, (after, after))
+    assert not inputs(tmp_path, {**ours, "task": {"path": str(data)}})
+    folder = tmp_path / "set"
+    folder.mkdir()
+    data.rename(folder / "data.jsonl")
+    assert not inputs(tmp_path, {**ours, "task": {"path": str(folder)}})

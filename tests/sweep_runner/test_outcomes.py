@@ -30,11 +30,13 @@ def log_with(tmp_path: Path, text: str) -> Path:
         (None, 1, TRACEBACK, "failed", "ValueError: no such column"),
         (None, 1, "", "failed", "exit code 1 without a word"),
         (None, 0, "", "failed", "ended without a finished run"),
+        (None, 0, "step 2/9\n", "failed", "ended without a finished run; its last line: step 2/9"),
+        (Status("failed", 2, error="one\ntwo"), 1, "", "failed", "one two"),
         (Status("running", 2), -9, "", "failed", "killed by SIGKILL (out of memory?)"),
         (Status("running", 2), -11, "step 2/9\n", "failed", "killed by SIGSEGV; its last line: step 2/9"),
         (Status("running", 2), -99, "", "failed", "killed by signal 99"),
     ],
-    ids=["done", "sentence", "diverged", "stopped", "traceback", "silent", "no run", "killed", "crashed", "odd"],
+    ids=["done", "sentence", "diverged", "stopped", "traceback", "silent", "no run", "left", "two lines", "killed", "crashed", "odd"],
 )
 def test_why(tmp_path: Path, status: Status | None, code: int, said: str, state: str, why: str) -> None:
     if status is not None:

@@ -156,6 +156,9 @@ def _shortened(words: tuple[str, ...], config: RunConfig, share: float) -> tuple
 def _measured(config: RunConfig, question: Question) -> list[Mistake]:
     """Whether the runs will record the endpoint, and tuning its validation."""
     k, found = question.k, []
+    if question.at.generated_tokens and config.data.passes is not None:
+        text = f"is {config.data.passes:g}, but at.generated_tokens={question.at.generated_tokens} ends every run"
+        found.append(Mistake("data.passes", f"{text}; leave it out, or say at.generated_tokens=null"))
     if not config.eval.test_questions:
         found.append(Mistake("eval.test_questions", f"is 0, so nothing would record {question.endpoint}"))
     elif k is None and not config.eval.greedy:

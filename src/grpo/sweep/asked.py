@@ -41,6 +41,12 @@ def asked(plain: Mapping[str, Any], words: Sequence[str], composer: Composer) ->
         question = check(data, given)
     except ConfigError as error:
         raise ConfigError([*mistakes, *error.mistakes]) from error
+    tuned = question.tune.grid if question.tune else {}
+    mistakes += [
+        Mistake(key_of(text), "is what tune.grid chooses for every arm, so this would do nothing; add tune=null")
+        for text in common
+        if key_of(text) in tuned
+    ]
     if mistakes:
         raise ConfigError(mistakes)
     return question
@@ -69,11 +75,9 @@ def _edit(data: dict[str, Any], key: str, value: str, text: str) -> Iterable[Mis
             node[parent] = {}
         node = node[parent]
     try:
-        node[last] = value if key in TEXTS else read_value(value)
+        node[last] = value if key in TEXTS and not (key == "seeds" and value.startswith("[")) else read_value(value)
     except ValueError as error:
         return [Mistake(key, str(error))]
-    if key == "seeds" and value.startswith("["):
-        node[last] = read_value(value)
     if key in ("active", "claim.source") and value == "null":
         node[last] = None
     return []

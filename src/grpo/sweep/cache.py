@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from grpo.config.hashing import UNHASHED
 from grpo.errors import UserError
 from grpo.runs import environment
 from grpo.runs.atomic import read_json, sync_folder, unwritable, write_json
+from grpo.runs.folder import load_config
 from grpo.runs.status import now, read_status
 from grpo.sweep import cores, manifest
 
@@ -54,7 +57,40 @@ def usable(folder: Path, job: manifest.Job, here: Mapping[str, Any]) -> bool:
     same = (record.get("config_hash"), record.get("seed")) == (job.config_hash, job.seed)
     # A run that was resumed has one entry for each start, and each may have had other code.
     starts = [record, *record.get("resumed", [])]
-    return same and all(fingerprint(each) == here for each in starts)
+    return same and all(fingerprint(each) == here for each in starts) and same_inputs(folder, status.started)
+
+
+def same_inputs(folder: Path, started: str) -> bool:
+    """False where a run read what its configuration hash does not cover and what may have changed since: code of one's
+    own (a `_target_` outside this package), or files that are newer than its start."""
+    try:
+        config = load_config(folder)
+    except UserError:
+        return False
+    since = datetime.fromisoformat(started).timestamp() if started else 0.0
+    for key, value in _leaves({k: v for k, v in config.items() if k not in UNHASHED}):
+        if key == "_target_" and not value.startswith("grpo."):
+            return False
+        if key.endswith("path") and any(file.stat().st_mtime > since for file in _files(Path(value))):
+            return False
+    return True
+
+
+def _leaves(node: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """(last key, text) of all texts in a configuration."""
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            yield from _leaves(value, str(key))
+    elif isinstance(node, list):
+        for value in node:
+            yield from _leaves(value, name)
+    elif isinstance(node, str):
+        yield name, node
+
+
+def _files(path: Path) -> list[Path]:
+    """The file, or those of the folder; none for what is no path here (a hub id)."""
+    return [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path] if path.is_file() else []
 
 
 def fingerprint(record: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -40,11 +40,17 @@ class Drive:
 
     def run(self) -> int:
         """Everything; returns the exit code."""
+        from grpo.sweep.board import locked
+
+        if not self.plan.arms:
+            raise UserError("\n".join(str(error) for error in self.plan.refused.values()))
+        with locked(self.plan.folder):  # sweep.json belongs to whoever runs the jobs
+            return self._run()
+
+    def _run(self) -> int:
         from grpo.sweep.runner import Stopped
 
         plan = self.plan
-        if not plan.arms:
-            raise UserError("\n".join(str(error) for error in plan.refused.values()))
         self.blocks = plan.question.blocks
         self.manifest = self._begin()
         self.outcomes: list[Any] = []
@@ -71,7 +77,7 @@ class Drive:
         declared = before.declared if before else ()
         seeds = list(self.blocks)
         if plan.question.seeds == "auto" and declared:
-            seeds = list(declared[-1]["seeds"])
+            seeds = list(dict.fromkeys([*declared[-1]["seeds"], *seeds]))  # its first stage is never smaller
             self.blocks = tuple(seeds)
         if not declared or list(declared[-1]["seeds"]) != seeds:
             declared = (*declared, {"time": now(), "seeds": seeds})
@@ -155,7 +161,7 @@ class Drive:
         from grpo.sweep import runner
 
         start = self.runner or runner.run
-        return start(jobs, self.plan.folder, endpoint=self.plan.question.endpoint, **self.options)
+        return start(jobs, self.plan.folder, endpoint=self.plan.question.endpoint, held=True, **self.options)
 
     def _report(self, outcomes: Sequence[Any]) -> int:
         from grpo.sweep import runner

@@ -65,7 +65,7 @@ def judge(
     state, why = _verdict(status, fresh, code, stopping)
     if state == "failed" and not why:
         why = said or _failure(code, last_line(log, behind))
-    return Outcome(job, state, code, why, log, flags=tuple(flags))
+    return Outcome(job, state, code, " ".join(why.split("\n")), log, flags=tuple(flags))
 
 
 def _verdict(status: Status | None, fresh: Status | None, code: int, stopping: bool) -> tuple[JobState, str]:
@@ -85,9 +85,9 @@ def _failure(code: int, last: str) -> str:
         name = _signal(-code)
         guess = " (out of memory?)" if name == "SIGKILL" else ""
         return f"killed by {name}{guess}" + (f"; its last line: {last}" if last else "")
-    if last:
-        return last
-    return f"exit code {code} without a word" if code else "ended without a finished run"
+    if code == 0:
+        return "ended without a finished run" + (f"; its last line: {last}" if last else "")
+    return last or f"exit code {code} without a word"
 
 
 def _signal(number: int) -> str:

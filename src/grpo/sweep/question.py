@@ -16,8 +16,10 @@ What is asked, of which arms, and where they are judged:
 
 from __future__ import annotations
 
+import math
 import operator
 import re
+from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -32,6 +34,8 @@ from grpo.recording import metrics
 QUICK = (0, 1, 2)
 FIRST_STAGE = tuple(range(10))
 """The seeds of seeds=auto before Stein's second stage."""
+MOST = 10_000
+"""Seeds that a question may have; a range with more of them is a slip of the pen."""
 OPERATORS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 ENDPOINTS = r"test/(?:(?:avg|pass|maj)@(?P<k>[1-9][0-9]*)|greedy)"
 
@@ -43,7 +47,7 @@ def read_seeds(value: Any) -> Any:
     found = _listed(value)
     if not found or min(found) < 0 or max(found) >= 2**31:
         raise ValueError(f"must be range(10), range(2, 8), a list of seeds such as [0, 1, 2], or auto, not {value}")
-    if twice := sorted({n for n in found if found.count(n) > 1}):
+    if twice := sorted(n for n, times in Counter(found).items() if times > 1):
         raise ValueError(f"names {sentences.any_of([str(n) for n in twice], 'and')} twice; a block is one seed")
     return found
 
@@ -52,7 +56,10 @@ def _listed(value: Any) -> tuple[int, ...]:
     """The seeds that are written; none where that cannot be read."""
     if isinstance(value, str):
         if found := re.fullmatch(r"\s*range\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?(?:,\s*([1-9]\d*)\s*)?\)\s*", value):
-            return tuple(range(*(int(n) for n in found.groups() if n is not None)))
+            numbers = range(*(int(n) for n in found.groups() if n is not None))
+            if numbers[MOST:]:
+                raise ValueError(f"must be at most {MOST:,} seeds, not {value}")
+            return tuple(numbers)
         return tuple(int(n) for n in value.split(",")) if re.fullmatch(r"\s*\d+(\s*,\s*\d+)*\s*", value) else ()
     values = value if isinstance(value, list | tuple) else [value]
     whole = all(isinstance(n, int) and not isinstance(n, bool) for n in values)
@@ -138,7 +145,7 @@ class Question(Node):
     @property
     def condition(self) -> Condition | None:
         """`active`, taken apart."""
-        return Condition.of(self.active) if self.active else None
+        return None if self.active is None else Condition.of(self.active)
 
     @property
     def k(self) -> int | None:
@@ -174,9 +181,12 @@ class Condition:
             near = sentences.meant(metric, [m.name for m in metrics.METRICS])
             raise ValueError(f"there is no metric {metric}{near}")
         try:
-            return cls(metric, op, float(threshold))
+            bound = float(threshold)
         except ValueError:
-            raise ValueError(f"compares {metric} with a number, not with {threshold}") from None
+            bound = math.nan
+        if not math.isfinite(bound):
+            raise ValueError(f"compares {metric} with a number, not with {threshold}")
+        return cls(metric, op, bound)
 
     def holds(self, value: float) -> bool:
         """Whether a measured value fulfils it."""
@@ -191,16 +201,18 @@ def check(plain: Mapping[str, Any], given: Set[str] = frozenset()) -> Question:
     from grpo.sweep.rules import mistakes
 
     data = {str(key): value for key, value in plain.items()}
+    found: list[Mistake] = []
     if isinstance(data.get("arms"), Mapping):
+        twice = [name for name, times in Counter(map(str, data["arms"])).items() if times > 1]
+        found += [Mistake(f"arms.{name}", "is there twice, as a text and as a number; rename one") for name in twice]
         data["arms"] = {str(name): value for name, value in data["arms"].items()}
     for key in ("common", "at"):
         if data.get(key, ...) is None:
             del data[key]
-    found: list[Mistake] = []
     try:
         question = Question.model_validate(data)
     except ValidationError as error:
-        found = _of_types(error)
+        found += _of_types(error)
         question = _what_is_right(data, error)
     wrong = {mistake.key.split(".")[0] for mistake in found}
     found += mistakes(question, wrong)

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 Found = Iterator[tuple[str, str]]
 ENDS = ("max_steps", "data.passes", "budget.generated_tokens")
-RESERVED = ("logs", "leftovers", "report", "wandb")
+FIXED = (*ENDS, *PLACES, "resume", "output_dir", "hydra", "budget", "data")
+RESERVED = ("logs", "leftovers", "report", "wandb", "sweep.json", "jobs.json")
+LONGEST = 200  # bytes of a folder's name; file systems take 255
 
 
 def mistakes(question: Question, wrong: Set[str] = frozenset()) -> list[Mistake]:
@@ -58,8 +60,10 @@ def _folders(question: Question) -> Found:
     places: dict[str, str] = {}
     for name in question.arms:
         folder = folder_name(name)
-        if not folder.strip(".") or folder in RESERVED:
-            yield f"arms.{name}", f"cannot be the name of an arm ({', '.join(RESERVED)} are folders of the sweep)"
+        if not folder.strip(".") or folder.lower() in RESERVED:
+            yield f"arms.{name}", f"cannot be the name of an arm ({', '.join(RESERVED)} are the sweep's own)"
+        if len(folder.encode()) > LONGEST:
+            yield f"arms.{name}", f"is too long for a folder's name ({LONGEST} bytes); shorten it"
         if folder.lower() in places:  # some file systems do not tell a from A
             other = places[folder.lower()]
             yield f"arms.{name}", f"and {other} would share the folder {folder}; rename one"
@@ -108,8 +112,14 @@ def _ends(question: Question) -> Found:
 
 def _tuned(question: Question) -> Found:
     grid = question.tune.grid if question.tune else {}
-    if "seed" in grid:
-        yield "tune.grid.seed", "is no setting to choose; say tune.seeds"
+    for key, values in grid.items():
+        root = key_of(key)
+        if root == "seed":
+            yield f"tune.grid.{key}", "is no setting to choose; say tune.seeds"
+        elif root in FIXED or root.split(".")[0] == "eval":
+            yield f"tune.grid.{key}", "is no setting to choose: it is how the runs are measured, ended or placed"
+        if len(set(map(repr, values))) < len(values):
+            yield f"tune.grid.{key}", f"names a value twice: {', '.join(map(sentences.shown, values))}"
     for name, words in question.arms.items():
         for text in words:
             if key_of(text) in grid:

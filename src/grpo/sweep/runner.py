@@ -6,6 +6,7 @@ After Ctrl-C or SIGTERM the running jobs finish their step and save, and nothing
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -51,6 +52,7 @@ def run(
     say: Callable[[str], None] = print,
     live: bool | None = None,
     endpoint: str | None = None,
+    held: bool = False,
 ) -> list[Outcome]:
     """Run what is not done yet; the outcomes in the order of `jobs`.
 
@@ -58,6 +60,7 @@ def run(
     launcher    fork, process, submitit_local or submitit_slurm;  resources  hydra.launcher.* of the last two
     flags       what stands before the overrides of every job (--config-dir)
     live        the live table; None: on a terminal;  endpoint  the metric that stands for a finished job in it
+    held        the caller has the lock of the folder (`board.locked`)
 
     UserError: another runner works here, or a process of an earlier one does not end. `Stopped`: see there.
     """
@@ -65,7 +68,7 @@ def run(
         raise UserError(f"jobs   {at_once} at a time is too few; say 1 or more")
     sweep = Path(sweep)
     made = make(launcher, sweep, resources, at_once) if isinstance(launcher, str) else launcher
-    with locked(sweep):
+    with contextlib.nullcontext() if held else locked(sweep):
         number = made.queue or at_once or cores.at_once()
         runner = _Runner(Board(jobs, sweep), number, made, flags, display(say, live, endpoint))
         same_hardware = launcher != "submitit_slurm"  # nobody knows the node before the job has it

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from grpo.algorithm.form import build
+from grpo.algorithm.shaping import NoShaping
 from grpo.config.hashing import UNHASHED
 from grpo.config.schema import AXES
 from grpo.explain.account import account
@@ -58,11 +59,14 @@ def signature(config: RunConfig, name: str = "it") -> Signature:
 
 
 def collection(config: RunConfig) -> str:
-    """How groups are collected; empty where every sampled group is used."""
+    """How groups are collected; empty where every sampled group is used. And shaping, whose fractions of the length
+    limit may be finer than the synthetic lengths."""
     rule = config.filter
+    shaping = "" if isinstance(config.shaping, NoShaping) else repr(config.shaping)
     again = rule.resamples and getattr(rule, "max_rounds", 2) > 1
     ends = getattr(rule, "when_exhausted", "train") != "train"
-    return repr(rule) if again or ends or getattr(rule, "solved_at", None) is not None else ""
+    used = repr(rule) if again or ends or getattr(rule, "solved_at", None) is not None else ""
+    return used + shaping
 
 
 def scenes(config: RunConfig) -> list[Scene]:

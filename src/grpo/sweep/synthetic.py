@@ -33,14 +33,19 @@ class Scene:
 
 
 def numbers(seed: int, scene: Scene) -> Numbers:
-    """Six prompts, the first all right and the second all wrong, the others mixed; lengths 1 to 12, some cut."""
+    """Six prompts, the first all right, the second all wrong, the others mixed; lengths 1 to 12, some cut.
+
+    Even seeds have a third one without spread: how many there are changes from step to step, so a filter that leaves
+    them out scales each step by a factor of its own.
+    """
     draw = random.Random(seed)
+    uniform = {0: scene.group_size, 1: 0} | ({2: 0} if seed % 2 == 0 else {})
     names = ("logp", "logp_old", "logp_ref", "logp_rollout", "entropy", "kl_exact", "tokens")
     data: dict[str, Any] = {name: [] for name in names}
     data |= {"rewards_per_func": [], "reward_weights": list(scene.weights), "accuracy": []}
     data |= {"group_ids": [], "truncated": []}
     for group in range(GROUPS):
-        right = {0: scene.group_size, 1: 0}.get(group, draw.randint(1, scene.group_size - 1))
+        right = uniform.get(group, draw.randint(1, scene.group_size - 1))
         for sample in range(scene.group_size):
             length = draw.choice((LONGEST, draw.randint(1, LONGEST)))
             for name, row in _tokens(draw, length, scene).items():
