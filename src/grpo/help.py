@@ -66,11 +66,21 @@ def _keys(composer: Composer) -> list[str]:
         node = node_class(RunConfig, name)
         if node is None and name not in COMPONENTS:
             rows.append((name, values.get(name), _meaning(RunConfig, name)))
-        for inner in names_in(node, f"{name}.") if node else []:
-            value = (values.get(name) or {}).get(inner)
-            rows.append((f"{name}.{inner}", "" if isinstance(value, dict) else value, _meaning(node, inner)))
+        rows += _rows(node, f"{name}.", values.get(name)) if node else []
     width = max(len(f"{key}={_value(value)}") for key, value, _ in rows)
     return [f"  {f'{key}={_value(value)}':<{width}}  {meaning}" for key, value, meaning in rows]
+
+
+def _rows(node: Any, prefix: str, values: Any) -> list[tuple[str, Any, str]]:
+    """The keys inside a node, and inside the nodes in it."""
+    rows: list[tuple[str, Any, str]] = []
+    for name in names_in(node, prefix):
+        value, inner = (values or {}).get(name), node_class(node, name)
+        if inner is not None:
+            rows += _rows(inner, f"{prefix}{name}.", value)
+        else:
+            rows.append((f"{prefix}{name}", "" if isinstance(value, dict) else value, _meaning(node, name)))
+    return rows
 
 
 def _value(value: Any) -> str:
