@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.conftest import make_llama
 from transformers import AutoModelForCausalLM
 
 from grpo.config.nodes import LoraConfig
@@ -14,7 +15,6 @@ from grpo.errors import UserError
 from grpo.models import lora
 from grpo.models.architecture import make_tokenizer
 from grpo.models.load import export, load_policy, load_reference, training_mode
-from tests.conftest import make_llama
 
 IDS = torch.tensor([[1, 5, 9, 7, 3], [1, 20, 4, 11, 6]])
 TINY = ModelConfig(kind="tiny", lora=LoraConfig(r=8))
@@ -225,6 +225,6 @@ def test_a_tied_head_stays_tied_in_the_merged_weights() -> None:
     ],
 )
 def test_modules_that_cannot_have_one(name: str, sentence: str) -> None:
-    with pytest.raises(UserError, match="model.lora.target_modules") as caught:
+    with pytest.raises(UserError, match=r"model\.lora\.target_modules") as caught:
         lora.add(make_llama(), LoraConfig(r=2, target_modules=("v_proj", name)), 0)
     assert sentence in str(caught.value)

@@ -1,4 +1,4 @@
-"""Whole runs with an adapter: checkpoints of its size, exact resume, and a reference that is always the base (R04, R07)."""
+"""Whole runs with an adapter: small checkpoints (R07), exact resume, a reference that is always the base (R04)."""
 
 from __future__ import annotations
 

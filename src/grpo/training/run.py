@@ -21,6 +21,7 @@ from grpo.data import Prompt, Rollout, Scores
 from grpo.errors import UserError
 from grpo.models import load as models
 from grpo.models import lora
+from grpo.plan import memory
 from grpo.recording import curves, wandb
 from grpo.recording.meters import reset_peak_memory
 from grpo.recording.progress import Progress, end_lines
@@ -151,6 +152,7 @@ class Session:
                     data_notes=book.notes(),
                     restored=self.plan.message or "",
                     logger=wandb.describe(self.logger),
+                    memory=memory.plan(self.config, made.policy.config).line(),
                 ),
             )
         )
