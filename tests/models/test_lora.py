@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests.conftest import make_llama
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel
 
 from grpo.config.nodes import LoraConfig
 from grpo.config.schema import ModelConfig
@@ -94,15 +94,26 @@ def test_reading_the_reference_between_forward_and_backward_changes_no_gradient(
     assert all(torch.equal(one, other) for one, other in zip(*gradients, strict=True))
 
 
+def make_gpt2():
+    """Float64 throughout (a Llama's norms compute in float32), with Conv1D layers [in, out] and a tied head."""
+    config = GPT2Config(vocab_size=24, n_positions=16, n_embd=16, n_layer=1, n_head=2, initializer_range=0.3)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return GPT2LMHeadModel(config).double().eval()
+
+
 def test_gradient_is_the_finite_difference_and_the_base_gets_none() -> None:
     """(f(x + h) − f(x − h)) / 2h = f′ + O(h²): with h = 1e-5 in float64 about nine digits."""
-    model, step = adapted(target_modules=["q_proj", "down_proj"]), 1e-5
+    model, step = make_gpt2(), 1e-5
+    lora.add(model, LoraConfig(r=3, target_modules=("c_attn", "c_fc")), 0)
+    stirred(model)
 
     def value() -> torch.Tensor:
         logp = model(input_ids=IDS).logits[:, :-1].log_softmax(-1)
         return logp.gather(-1, IDS[:, 1:, None]).sum()
 
     value().backward()
+    checked = 0
     for name, parameter in model.named_parameters():
         if not lora.is_adapter(name):
             assert parameter.grad is None
@@ -116,6 +127,17 @@ def test_gradient_is_the_finite_difference_and_the_base_gets_none() -> None:
             parameter[at] += step
         assert parameter.grad is not None
         torch.testing.assert_close(parameter.grad[at], (above - below) / (2 * step), rtol=1e-6, atol=1e-8)
+        checked += 1
+    assert checked == 4  # A and B of two layers
+
+
+def test_merged_weights_of_transposed_layers() -> None:
+    model = make_gpt2()
+    lora.add(model, LoraConfig(r=3), 0)
+    said, merged, plain = logits(stirred(model)), lora.merged_state_dict(model), make_gpt2()
+    assert (logits(plain) - said).abs().max() > 0.01
+    plain.load_state_dict(merged)
+    torch.testing.assert_close(logits(plain), said, rtol=1e-12, atol=1e-12)
 
 
 def test_merged_weights_by_hand() -> None:
