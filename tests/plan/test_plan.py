@@ -113,6 +113,17 @@ def test_parameters_are_those_of_the_loaded_model() -> None:
     assert AdapterOff(policy).dtype == torch.float32
 
 
+def test_a_live_policy_computes_the_same_after_a_plan() -> None:
+    """The start table plans from the loaded policy's own configuration, which must stay as it is."""
+    config, _ = load([], COMPOSER)
+    policy, _ = load_policy(config.model, "cpu")
+    ids = torch.tensor([[1, 5, 9, 7]])
+    attention, before = policy.config._attn_implementation, policy(input_ids=ids).logits
+    plan(config, policy.config)
+    assert policy.config._attn_implementation == attention
+    assert torch.equal(policy(input_ids=ids).logits, before)
+
+
 def test_a_folder_with_config_json_is_enough(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Llama 3 70B's shapes: 80 layers · (2·8192² + 2·8192·1024 + 3·8192·28672 + 2·8192) + 2·128256·8192 + 8192."""
     from transformers import LlamaConfig

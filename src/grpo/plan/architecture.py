@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -33,6 +34,8 @@ def read(config: ModelConfig) -> Any:
 
 def build(settings: Any, config: ModelConfig, dtype: torch.dtype) -> Any:
     """The model with its adapter, if any, all of it on the meta device."""
+    # A copy: from_config writes the attention into the configuration it is given, which may be a live policy's own.
+    settings = deepcopy(settings)
     attention = "eager" if config.attn_implementation == "eager" else FUSED
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(settings, dtype=dtype, attn_implementation=attention)
@@ -77,6 +80,8 @@ class _Fused(torch.autograd.Function):
 
 
 def _fused(module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **_: Any) -> Any:
+    if query.device.type != "meta":
+        raise RuntimeError("the attention of grpo.plan has shapes and no numbers; no real model may use it")
     # On the meta device scaled_dot_product_attention takes its unfused path and would keep [S, S] scores.
     groups = query.shape[1] // key.shape[1]
     key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
