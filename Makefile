@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 PY     := $(VENV)/bin/python
-EXTRAS ?= dev,smollm2,tasks,bench,slurm,dashboards
+EXTRAS ?= dev,smollm2,tasks,bench,lora,slurm,dashboards
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint types tables smollm2 policy clean

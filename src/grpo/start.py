@@ -23,11 +23,12 @@ class Facts:
 
     folder: str = ""
     parameters: int | None = None
+    trainable: int | None = None  # where an adapter is trained, its parameters; they are counted in parameters too
     dtype: str = ""
     device: str = ""  # cpu, cuda:0
     devices: int = 1
     threads: int | None = None
-    reference: str = "none"  # none · a copy of the policy
+    reference: str = "none"  # none · a copy of the policy · the base, adapter off
     train_questions: int | None = None
     validation_questions: int | None = None
     test_questions: int | None = None
@@ -53,7 +54,8 @@ def table(config: RunConfig, sizes: Sizes, objective: Any, facts: Facts) -> list
         ("data", data_line(config, facts)),
         *(("data", note) for note in facts.data_notes),
         ("prompt", prompt_line(facts)),
-        ("output", joined([facts.memory and f"memory {facts.memory}", facts.logger, facts.restored])),
+        ("memory", facts.memory),
+        ("output", joined([facts.logger, facts.restored])),
     ]
     return [header(config, about, facts), "", *aligned(rows)]
 
@@ -120,6 +122,8 @@ def length_line(config: RunConfig, sizes: Sizes) -> str:
 def model_line(config: RunConfig, facts: Facts) -> str:
     """The policy, where it lives, what samples from it, and the reference."""
     weight = None if facts.parameters is None else _millions(facts.parameters)
+    if weight and facts.trainable is not None:
+        weight = f"{_millions(facts.trainable)} of {weight} trained, LoRA r = {config.model.lora.r}"
     inside = ", ".join(part for part in (weight, facts.dtype) if part)
     name = config.model.kind if config.model.kind != "hf" else str(config.model.path)
     place = f" on {facts.device}" if facts.device else ""
@@ -150,6 +154,8 @@ def _perturbed(config: RunConfig) -> str:
 
 
 def _millions(number: int) -> str:
+    if number < 10_000:
+        return f"{number:,}"
     return f"{number / 1e9:.2f} B" if number >= 1e9 else f"{number / 1e6:.2f} M"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Set
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,8 @@ def warnings(config: RunConfig) -> list[str]:
         )
     if config.trainer.precision == "bf16-mixed" and config.model.dtype not in ("auto", "float32"):
         found.append(f"trainer.precision=bf16-mixed does nothing for weights in {config.model.dtype}")
-    if config.model.dtype in ("bfloat16", "float16") and config.optimizer.lr < 1e-4:
+    narrow = config.model.dtype in ("bfloat16", "float16")
+    if narrow and config.optimizer.lr < 1e-4 and config.model.lora.r is None:  # an adapter is float32
         # bfloat16 has 8 bits of mantissa: w + δ = w for |δ| < |w|/512, and AdamW's |δ| is about the learning rate.
         found.append(
             f"model.dtype={config.model.dtype} loses updates smaller than 0.2 % of a weight, most of those at "
@@ -149,12 +151,22 @@ def _rollout(config: RunConfig) -> Iterator[tuple[str, str]]:
 
 def _model(config: RunConfig) -> Iterator[tuple[str, str]]:
     model = config.model
+    if model.lora.r is not None and config.rollout.perturb.weights:
+        text = "perturbs weights, and the engine's copy shares an adapter's frozen base with the trainer"
+        yield "rollout.perturb", f"{text}; use rollout.perturb.temperature, or model.lora.r=null"
     if model.attn_implementation == "flash_attention_2":
         if config.trainer.accelerator == "cpu":
             yield "model.attn_implementation", "flash_attention_2 runs on gpus only; use sdpa or auto with trainer=cpu"
         if model.dtype in ("float32", "float64"):
             text = f"flash_attention_2 computes in 16 bits, not in {model.dtype}; use sdpa, or model.dtype=bfloat16"
             yield "model.attn_implementation", text
+    if model.lora.dropout:
+        yield (
+            "model.lora.dropout",
+            f"{model.lora.dropout:g} makes log π differ from log μ and from one pass to the next; use 0",
+        )
+    if model.lora.r is not None and find_spec("peft") is None:
+        yield "model.lora.r", "an adapter needs peft; run pip install 'grpo-lab[lora]'"
     if model.chat_template is not None and not Path(model.chat_template).is_file():
         yield "model.chat_template", f"there is no file {model.chat_template}"
     try:

@@ -33,7 +33,14 @@ UNHASHED = frozenset(
 
 def config_hash(resolved: Mapping[str, Any]) -> str:
     """8 hex digits over everything that changes the numbers of a run, except its seed."""
-    return _digest({key: value for key, value in resolved.items() if key not in UNHASHED})
+    return _digest({key: _used(key, value) for key, value in resolved.items() if key not in UNHASHED})
+
+
+def _used(key: str, node: Any) -> Any:
+    """The model node without model.lora where no adapter is trained: its other keys then change no number."""
+    if key != "model" or not isinstance(node, Mapping) or (node.get("lora") or {}).get("r") is not None:
+        return node
+    return {name: value for name, value in node.items() if name != "lora"}
 
 
 def algorithm_hash(resolved: Mapping[str, Any]) -> str:

@@ -36,6 +36,10 @@ def leaves() -> dict[str, str]:
         "learning_rate": "optimizer.lr",
         "beta": "kl.coef",
         "temperature": "sampling.temperature",
+        "lora_r": "model.lora.r",
+        "lora_alpha": "model.lora.alpha",
+        "lora_dropout": "model.lora.dropout",
+        "target_modules": "model.lora.target_modules",
     }
 
 

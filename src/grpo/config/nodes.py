@@ -123,6 +123,27 @@ class CheckpointConfig(Node):
     """Save the final policy as a Hugging Face folder."""
 
 
+def _targets(value: Any) -> Any:
+    """One sentence for both halves of the union."""
+    listed = isinstance(value, list | tuple) and bool(value) and all(isinstance(name, str) for name in value)
+    if value == "all-linear" or listed:
+        return value
+    raise ValueError(f"must be all-linear or a list of module names such as [q_proj,v_proj], not {value}")
+
+
+class LoraConfig(Node):
+    """A low-rank adapter, W + (alpha / r) B A with B [out, r] and A [r, in], trained in place of the weights W."""
+
+    r: Count | None = None
+    """Rank, ≥ 1; null for no adapter: all weights are trained."""
+    alpha: Positive = 16.0
+    """Scale of the adapter, > 0; its product counts alpha / r times."""
+    dropout: Annotated[float, BeforeValidator(number), Field(ge=0, lt=1)] = 0.0
+    """0; anything else is refused, because log π would no longer be the log μ that was sampled from."""
+    target_modules: Annotated[Literal["all-linear"] | tuple[str, ...], BeforeValidator(_targets)] = "all-linear"
+    """Modules that get an adapter: all-linear (all but the head), or names such as [q_proj,v_proj]."""
+
+
 class ModelConfig(Node):
     """The policy."""
 
@@ -139,7 +160,9 @@ class ModelConfig(Node):
     fp32_head: Flag = False
     """Compute logits in float32 under a bfloat16 network, in trainer and engine alike; no effect in float32."""
     lr: Positive = 1e-6
-    """Learning rate that suits this model, > 0; optimizer.lr follows it."""
+    """Learning rate that suits this model's weights, > 0; optimizer.lr is the same, or 10 times as much with lora.r."""
+    lora: LoraConfig = LoraConfig()
+    """Train a low-rank adapter and leave the weights alone."""
     chat_template: str | None = None
     """Jinja file used instead of the tokenizer's chat template."""
 
@@ -198,7 +221,7 @@ class OptimizerConfig(Node):
     """AdamW."""
 
     lr: Positive
-    """Learning rate, > 0; ${model.lr} unless given."""
+    """Learning rate, > 0; unless given that of the model, 10 × model.lr for an adapter."""
     betas: tuple[
         Annotated[float, BeforeValidator(number), Field(ge=0, lt=1)],
         Annotated[float, BeforeValidator(number), Field(ge=0, lt=1)],

@@ -16,6 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from grpo.errors import UserError
+from grpo.models import lora
 from grpo.models.folders import locate
 from grpo.models.head import compute_in_fp32
 
@@ -27,9 +28,16 @@ if TYPE_CHECKING:
 CHECKPOINTING_FROM = 1_000_000_000  # parameters; below, activations are small and recomputing them only costs time
 
 
-def load_policy(config: ModelConfig, device: torch.device | str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The policy, trainable, on `device`, without dropout and in eval() mode, and its tokenizer."""
+def load_policy(
+    config: ModelConfig, device: torch.device | str, seed: int = 0
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The policy on `device`, without dropout and in eval() mode, and its tokenizer.
+
+    All weights are trainable, or with model.lora only those of an adapter drawn from `seed`.
+    """
     model = _load_model(config, torch.device(device))
+    if config.lora.r is not None:
+        lora.add(model, config.lora, seed)
     tokenizer = load_tokenizer(config)
     checkpointing = config.gradient_checkpointing
     if checkpointing == "auto":
@@ -40,7 +48,10 @@ def load_policy(config: ModelConfig, device: torch.device | str) -> tuple[PreTra
 
 
 def load_reference(config: ModelConfig, device: torch.device | str) -> PreTrainedModel:
-    """The base weights, frozen: π_ref. Loaded from the source again, so a resumed run keeps the original reference."""
+    """The base weights, frozen: π_ref where all weights are trained; an adapter is switched off instead.
+
+    Loaded from the source again, so a resumed run keeps the original reference.
+    """
     return _load_model(config, torch.device(device)).requires_grad_(False)
 
 
@@ -93,18 +104,22 @@ def training_mode(model: PreTrainedModel) -> Iterator[None]:
 
 
 def export(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> Path:
-    """Write a folder that transformers and vLLM load; the old one stays until the new one is complete."""
+    """Write a folder that transformers and vLLM load; the old one stays until the new one is complete.
+
+    An adapter is merged into the weights that are written, not into those in memory.
+    """
+    weights = lora.merged_state_dict(model)
     folder = Path(folder)
     part = folder.with_name(folder.name + ".tmp")
     shutil.rmtree(part, ignore_errors=True)
     with quiet():
         try:
-            model.save_pretrained(part)
+            model.save_pretrained(part, state_dict=weights)
         except ValueError:
             # Some published generation configs set a temperature but not do_sample: loading accepts, saving refuses.
             assert model.generation_config is not None
             model.generation_config.do_sample = True
-            model.save_pretrained(part)
+            model.save_pretrained(part, state_dict=weights)
     tokenizer.save_pretrained(str(part))
     shutil.rmtree(folder, ignore_errors=True)
     part.rename(folder)

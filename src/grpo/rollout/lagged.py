@@ -10,7 +10,14 @@ from typing import Any
 from torch import Tensor
 
 from grpo.data import Prompt, Rollout, Sampling
+from grpo.models.lora import is_adapter
 from grpo.rollout.base import Engine
+
+
+def _changing(model: Any) -> set[str]:
+    """Names of the weights that updates change: those of the adapter if there is one, else all."""
+    names = set(model.state_dict())
+    return {name for name in names if is_adapter(name)} or names
 
 
 class LaggedEngine:
@@ -22,14 +29,19 @@ class LaggedEngine:
 
     def __init__(self, engine: Engine, model: Any, lag: int, weights: Mapping[str, Tensor] | None = None) -> None:
         self.engine, self.model, self.lag = engine, model, lag
+        self.changing = _changing(model)
         self.history: deque[tuple[int, dict[str, Tensor]]] = deque(maxlen=lag + 1)
-        first = model.state_dict() if weights is None else weights
-        self.history.append((0, {name: value.detach().clone() for name, value in first.items()}))
+        self.history.append((0, self._remembered(model.state_dict() if weights is None else weights)))
 
     @staticmethod
     def private_copy(model: Any) -> Any:
-        """A frozen copy of the policy that only the engine reads."""
-        return copy.deepcopy(model).requires_grad_(False)
+        """A frozen copy of the policy that only the engine reads; what no update changes is shared and not copied."""
+        memo = {id(p): p for p in model.parameters() if not p.requires_grad}
+        return copy.deepcopy(model, memo).requires_grad_(False)
+
+    def _remembered(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """A copy of the weights that updates change."""
+        return {name: value.detach().clone() for name, value in weights.items() if name in self.changing}
 
     @property
     def version(self) -> int:
@@ -44,12 +56,12 @@ class LaggedEngine:
 
     def sync(self, weights: Mapping[str, Tensor], version: int) -> None:
         """Remember the new weights, and move the engine to those of `version − lag`."""
-        self.history.append((version, {name: value.detach().clone() for name, value in weights.items()}))
+        self.history.append((version, self._remembered(weights)))
         self._install()
 
     def _install(self) -> None:
         version, weights = self.history[0]
-        self.model.load_state_dict(weights)
+        self.model.load_state_dict(weights, strict=False)
         self.engine.sync(weights, version)
 
     def state(self) -> dict[str, Tensor]:

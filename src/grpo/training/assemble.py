@@ -17,6 +17,7 @@ from grpo.config.sizes import Sizes, sizes
 from grpo.data import Rollout, Sampling
 from grpo.errors import UserError
 from grpo.models import load as models
+from grpo.models.lora import AdapterOff
 from grpo.rewards.scoring import Scorer
 from grpo.rollout import replay
 from grpo.rollout.base import Engine
@@ -69,7 +70,7 @@ def assemble(config: Any) -> Run:
     objective = build(config)
     config.task.size("train")  # a missing file or column is told before a large model is loaded
     device = models.pick_device(config.trainer.accelerator)
-    policy, tokenizer = models.load_policy(config.model, device)
+    policy, tokenizer = models.load_policy(config.model, device, config.seed)
     book = PromptBook(config.task, tokenizer, config.seed, prompt_limit(config, models.context_length(policy)))
     planned = sizes(
         config,
@@ -83,13 +84,18 @@ def assemble(config: Any) -> Run:
         sizes=planned,
         objective=objective,
         policy=policy,
-        reference=models.load_reference(config.model, device) if objective.needs_reference else None,
+        reference=make_reference(config.model, policy, device) if objective.needs_reference else None,
         tokenizer=tokenizer,
         book=book,
         scorer=Scorer(config.reward, planned.steps),
         device=device,
         autocast=autocast_for(config.trainer.precision, device, policy.dtype),
     )
+
+
+def make_reference(config: Any, policy: Any, device: torch.device) -> Any:
+    """π_ref: a second copy of the base, or the policy with its adapter off."""
+    return models.load_reference(config, device) if config.lora.r is None else AdapterOff(policy)
 
 
 def prompt_limit(config: Any, positions: int | None) -> int:

@@ -21,6 +21,8 @@ from grpo.config.overrides import word
 from grpo.data import Prompt, Rollout, Scores
 from grpo.errors import UserError
 from grpo.models import load as models
+from grpo.models import lora
+from grpo.plan import memory
 from grpo.recording import curves, wandb
 from grpo.recording.meters import reset_peak_memory
 from grpo.recording.progress import Progress, end_lines
@@ -145,10 +147,11 @@ class Session:
                 start.Facts(
                     folder=str(self.folder.path),
                     parameters=made.policy.num_parameters(),
+                    trainable=None if self.config.model.lora.r is None else lora.counts(made.policy)[0],
                     dtype=precision(made.policy.dtype, made.autocast is not nullcontext),
                     device=str(made.device),
                     threads=cpu_threads() if made.device.type == "cpu" else None,
-                    reference="none" if made.reference is None else "a copy of the policy",
+                    reference=reference_word(made.reference),
                     train_questions=book.size("train"),
                     validation_questions=book.size("validation"),
                     test_questions=book.size("test"),
@@ -157,6 +160,7 @@ class Session:
                     data_notes=book.notes(),
                     restored=self.plan.message or "",
                     logger=wandb.describe(self.logger),
+                    memory=memory.plan(self.config, made.policy.config).line(),
                 ),
             )
         )
@@ -237,6 +241,8 @@ class Session:
             self.progress.result(metrics)
         if self.config.checkpoint.export:
             models.export(self.made.policy, self.made.tokenizer, self.folder.path / "policy")
+            if self.config.model.lora.r is not None:
+                lora.export_adapter(self.made.policy, self.folder.path / "policy_adapter")
 
     def last_words(self, ended: str, seconds: float) -> list[str]:
         """How it went, where everything is, and the command that repeats or continues it."""
@@ -256,6 +262,13 @@ class Session:
             command=command,
             policy=policy if policy.exists() else None,
         )
+
+
+def reference_word(reference: Any | None) -> str:
+    """What π_ref is, for the start table."""
+    if reference is None:
+        return "none"
+    return "the base, adapter off" if isinstance(reference, lora.AdapterOff) else "a copy of the policy"
 
 
 def precision(dtype: Any, autocast: bool) -> str:
