@@ -36,7 +36,20 @@ def log_with(tmp_path: Path, text: str) -> Path:
         (Status("running", 2), -11, "step 2/9\n", "failed", "killed by SIGSEGV; its last line: step 2/9"),
         (Status("running", 2), -99, "", "failed", "killed by signal 99"),
     ],
-    ids=["done", "sentence", "diverged", "stopped", "traceback", "silent", "no run", "left", "two lines", "killed", "crashed", "odd"],
+    ids=[
+        "done",
+        "sentence",
+        "diverged",
+        "stopped",
+        "traceback",
+        "silent",
+        "no run",
+        "left",
+        "two lines",
+        "killed",
+        "crashed",
+        "odd",
+    ],
 )
 def test_why(tmp_path: Path, status: Status | None, code: int, said: str, state: str, why: str) -> None:
     if status is not None:
