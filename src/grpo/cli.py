@@ -21,7 +21,24 @@ class _Parser(argparse.ArgumentParser):
     """argparse with our sentences instead of its usage message."""
 
     def error(self, message: str) -> NoReturn:
-        raise ConfigError([Mistake("grpo", f"{message}; python -m grpo --help lists the options")])
+        name = self.prog.removeprefix("python -m ")
+        raise ConfigError([Mistake(name, f"{message}; {self.prog} --help lists the options")])
+
+
+def side_parser(name: str, description: str | None) -> argparse.ArgumentParser:
+    """The parser of a side command (`grpo.explain`, …): its module's docstring is its help."""
+    return _Parser(
+        prog=f"python -m {name}",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def see_own_modules() -> None:
+    """A user's own `_target_` is found in the current folder, also by the installed command."""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,8 +68,7 @@ def _close_output() -> None:
 
 
 def _main(argv: list[str]) -> int:
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # a user's own `_target_`, also from the installed command
+    see_own_modules()
     args = _arguments(argv)
     if args.version:
         print(f"grpo {__version__}")

@@ -14,19 +14,13 @@ import argparse
 import shlex
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
-from grpo.cli import guarded
+from grpo.cli import guarded, side_parser
 from grpo.config.check import load
 from grpo.config.compose import Composer
 from grpo.config.schema import AXES
 from grpo.errors import ConfigError, Mistake
 from grpo.explain.batch import Numbers, read, shipped
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError([Mistake("grpo.explain", f"{message}; python -m grpo.explain --help lists the options")])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -56,10 +50,7 @@ def _main(argv: list[str]) -> int:
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
     """Options anywhere between the overrides."""
-    parser = _Parser(
-        prog="python -m grpo.explain", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )  # fmt: skip
+    parser = side_parser("grpo.explain", __doc__)
     parser.add_argument(
         "overrides", nargs="*", metavar="OVERRIDE",
         help=f"+algo=..., part=..., key=value, and batch=NAME or batch=FILE.json (by name: {', '.join(shipped())})",

@@ -9,22 +9,14 @@ Free arguments are overrides, as for python -m grpo. No weights are loaded.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
-from grpo.cli import guarded
+from grpo.cli import guarded, side_parser
 from grpo.config.check import load
 from grpo.config.compose import Composer
-from grpo.errors import ConfigError, Mistake
 
 TYPES = ("float32", "bfloat16", "float16", "float64")
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError([Mistake("grpo.plan", f"{message}; python -m grpo.plan --help lists the options")])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,10 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: list[str]) -> int:
-    parser = _Parser(
-        prog="python -m grpo.plan", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )  # fmt: skip
+    parser = side_parser("grpo.plan", __doc__)
     parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="model=..., group_size=..., as for a run")
     parser.add_argument("--parameters", type=float, metavar="N", help="number of parameters, in place of a model")
     parser.add_argument("--dtype", choices=TYPES, help="type of the weights, with --parameters; else model.dtype")

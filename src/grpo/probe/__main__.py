@@ -11,24 +11,18 @@ answer, an empty one, an echo or a list of guesses, that never varies, or that d
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from grpo.cli import guarded
+from grpo.cli import guarded, see_own_modules, side_parser
 from grpo.config.check import load
 from grpo.config.compose import Composer
-from grpo.errors import ConfigError, Mistake, UserError
+from grpo.errors import UserError
 
 if TYPE_CHECKING:
     from grpo.probe.golds import GoldCheck, Golds
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError([Mistake("grpo.probe", f"{message}; python -m grpo.probe --help lists the options")])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,8 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: list[str]) -> int:
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # a user's own `_target_`
+    see_own_modules()
     args = _arguments(argv)
     config, _ = load(args.overrides, Composer(args.config_dir))
     from grpo.probe import plain, show, verdict
@@ -78,10 +71,7 @@ def _with_bar(check: GoldCheck) -> list[Golds]:
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
     """Options anywhere between the overrides."""
-    parser = _Parser(
-        prog="python -m grpo.probe", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )  # fmt: skip
+    parser = side_parser("grpo.probe", __doc__)
     add: Any = parser.add_argument
     add("overrides", nargs="*", metavar="OVERRIDE", help="reward=..., task=..., key=value: as for python -m grpo")
     add("--questions", type=_count(1), default=16, metavar="N", help="training questions to probe (default: 16)")

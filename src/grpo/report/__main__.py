@@ -14,19 +14,14 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from grpo.cli import guarded
+from grpo.cli import guarded, side_parser
 from grpo.errors import ConfigError, Mistake, UserError
 
 if TYPE_CHECKING:
     from grpo.report.findings import Findings
     from grpo.report.records import SweepRecord
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError([Mistake("grpo.report", f"{message}; python -m grpo.report --help lists the options")])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,10 +61,7 @@ def publish(found: Findings, entity_project: str, out: Path) -> list[str]:
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
-    parser = _Parser(
-        prog="python -m grpo.report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )  # fmt: skip
+    parser = side_parser("grpo.report", __doc__)
     parser.add_argument("folders", nargs="+", metavar="FOLDER", help="a sweep's folder, or folders that hold runs")
     parser.add_argument("--out", metavar="DIR", help="where to write (default: report/ inside the sweep's folder)")
     parser.add_argument("--only", metavar="FIGURE", help="one figure and nothing else (forest, ...)")

@@ -13,22 +13,16 @@ The same command again runs only what is missing or unfinished. Exit code 1 wher
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from grpo.cli import guarded
+from grpo.cli import guarded, see_own_modules, side_parser
 from grpo.config.compose import Composer
 from grpo.errors import ConfigError, Mistake
 from grpo.sweep import files
 from grpo.sweep.launching import Launching
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError([Mistake("grpo.sweep", f"{message}; python -m grpo.sweep --help lists the options")])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,8 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: list[str]) -> int:
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # a user's own `_target_`
+    see_own_modules()
     args = _arguments(argv)
     if args.list:
         print(files.listed())
@@ -69,10 +62,7 @@ def _main(argv: list[str]) -> int:
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
     """Options anywhere between the words."""
-    parser = _Parser(
-        prog="python -m grpo.sweep", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )  # fmt: skip
+    parser = side_parser("grpo.sweep", __doc__)
     add: Any = parser.add_argument
     add("sweep", nargs="?", metavar="NAME|FILE", help="a sweep file, by name or by path")
     add("words", nargs="*", metavar="WORD", help="keys of the question (seeds=...), and overrides of all arms")
