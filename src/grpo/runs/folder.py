@@ -10,15 +10,11 @@ from typing import Any
 
 import yaml
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
-
 from grpo.errors import UserError
 from grpo.runs.atomic import read_json, sync_folder, unwritable, write_json, write_text
 from grpo.runs.checkpoint import drop_after
 from grpo.runs.environment import environment
+from grpo.runs.lock import lock
 from grpo.runs.status import State, Status, read_status, write_status
 
 CONFIG_FILE = "config.yaml"
@@ -124,17 +120,13 @@ def _hold(path: Path) -> None:
 
     The lock is on the folder itself, leaves no file behind, and ends with the process however that ends.
     """
-    if fcntl is None or path.resolve() in _HELD:
+    if path.resolve() in _HELD:
         return
-    descriptor = os.open(path, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        descriptor = lock(path)
     except BlockingIOError as error:
-        os.close(descriptor)
         raise _busy(path, "another process") from error
-    except OSError:  # a file system without locks
-        os.close(descriptor)
-    else:
+    if descriptor is not None:
         _HELD[path.resolve()] = descriptor
 
 

@@ -9,13 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
-
 from grpo.errors import UserError
 from grpo.runs.atomic import read_json, unwritable, write_json
+from grpo.runs.lock import lock
 from grpo.runs.status import Status
 from grpo.sweep.launch import Running
 from grpo.sweep.manifest import Job
@@ -57,13 +53,8 @@ class Entry:
 
     def finish(self, outcome: Outcome) -> None:
         """It has ended, or needs no run."""
-        self.running, self.id, self.outcome, self.state, self.ended = (
-            None,
-            None,
-            outcome,
-            outcome.state,
-            time.monotonic(),
-        )
+        self.running = self.id = None
+        self.outcome, self.state, self.ended = outcome, outcome.state, time.monotonic()
 
     @property
     def seconds(self) -> float | None:
@@ -119,17 +110,12 @@ def locked(sweep: Path) -> Iterator[None]:
         logs.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(logs, error, "sweep") from error
-    if fcntl is None:
-        yield
-        return
-    descriptor = os.open(logs, os.O_RDONLY)
     try:
-        with contextlib.suppress(OSError):  # a file system without locks
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                text = f"sweep   another process is running the jobs of {sweep}; wait for it, or stop it"
-                raise UserError(text) from error
+        descriptor = lock(logs)
+    except BlockingIOError as error:
+        raise UserError(f"sweep   another process is running the jobs of {sweep}; wait for it, or stop it") from error
+    try:
         yield
     finally:
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
