@@ -23,6 +23,7 @@ from grpo.algorithm import (
     surrogate,
 )
 from grpo.algorithm.objective import Objective
+from grpo.config.nodes import Updates
 from grpo.data import Prompt, Rollout, Sampling, Scores
 from grpo.recording.meters import Meters
 from grpo.rollout.transformers_engine import TransformersEngine
@@ -87,7 +88,7 @@ def config(**changes: Any) -> SimpleNamespace:
         "sampling": SimpleNamespace(temperature=0.9),
         "tokens_per_microbatch": 60,
         "max_completion_tokens": TOKENS,
-        "updates": SimpleNamespace(epochs=1, minibatches=1),
+        "updates": updates(),
         "max_grad_norm": 1.0,
         "reward": SimpleNamespace(right_at=1.0),
         "optimizer": adam(1e-2),
@@ -101,8 +102,8 @@ def adam(lr: float) -> SimpleNamespace:
     return SimpleNamespace(lr=lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0)
 
 
-def updates(epochs: int = 1, minibatches: int = 1) -> SimpleNamespace:
-    return SimpleNamespace(epochs=epochs, minibatches=minibatches)
+def updates(epochs: int = 1, minibatches: int = 1) -> Updates:
+    return Updates(epochs=epochs, minibatches=minibatches)
 
 
 def module(

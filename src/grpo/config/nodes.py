@@ -61,6 +61,11 @@ class Updates(Node):
     minibatches: Count = 1
     """Optimizer updates per pass, ≥ 1; must divide prompts_per_step, since a minibatch is whole groups."""
 
+    @property
+    def per_step(self) -> int:
+        """Optimizer updates that one rollout pays for."""
+        return self.epochs * self.minibatches
+
 
 class SamplingConfig(Node):
     """How training completions are drawn."""

@@ -38,7 +38,7 @@ def sizes(
     bonus: bool = False,
 ) -> Sizes:
     """`train_questions`: size of the training split, where the task knows it; the rest as in `Objective`."""
-    updates = config.updates.epochs * config.updates.minibatches
+    updates = config.updates.per_step
     # The first update's log π_old is its own log π.detach(); only later ones need a pass of their own.
     old = int(updates > 1 and needs_old)
     steps = config.max_steps

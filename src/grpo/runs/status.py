@@ -68,6 +68,11 @@ class Status:
         return cls(status, step, started or now(), now(), pid, socket.gethostname(), birth(pid))
 
     @property
+    def is_result(self) -> bool:
+        """True for a run that need not run again: done, or ended by its own numbers, which is a result too."""
+        return self.status == "done" or (self.status == "failed" and self.kind == "diverged")
+
+    @property
     def alive(self) -> bool:
         """True if the process that wrote this status still runs on this machine and is not this process.
 

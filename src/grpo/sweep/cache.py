@@ -39,10 +39,10 @@ def siblings(sweep: Path) -> dict[tuple[str, int], Path]:
         if folder == sweep.resolve():
             continue
         try:
-            jobs = (manifest.read(folder) or _NONE).jobs
+            made = manifest.read(folder)
         except UserError:  # another version's; it will say so itself when it is asked for
             continue
-        for job in jobs:
+        for job in made.jobs if made else ():
             if usable(folder / job.folder, job, here):
                 found.setdefault((job.config_hash, job.seed), folder / job.folder)
     return found
@@ -140,10 +140,3 @@ def _left_out(source: Path):
         return {name for name in entries if (top and name in LEFT_OUT) or ".tmp-" in name}
 
     return names
-
-
-class _Nothing:
-    jobs: tuple[manifest.Job, ...] = ()
-
-
-_NONE = _Nothing()

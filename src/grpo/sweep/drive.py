@@ -21,7 +21,6 @@ from grpo.sweep import tune as tuning
 from grpo.sweep.manifest import Arm, Job, Manifest
 from grpo.sweep.plan import Planned
 
-SIGNALS = {"SIGINT": 130, "SIGTERM": 143}
 Runner = Callable[..., list[Any]]
 
 
@@ -62,7 +61,7 @@ class Drive:
         except Stopped as stopped:
             self._report([*self.outcomes, *stopped.outcomes])
             self.say(f"stopped; the same command goes on:   {shlex.join(self.command)}")
-            return SIGNALS.get(stopped.signal, 130)
+            return stopped.exit_code
         code = self._report(self.outcomes)
         return self._last_words(unchosen) or code
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grpo.errors import ConfigError, Mistake
-from grpo.sweep.runner import LAUNCHERS
+from grpo.sweep.launch import LAUNCHERS
 
 
 @dataclass(frozen=True)

@@ -150,4 +150,4 @@ def _success(outcomes: Sequence[Outcome]) -> str:
     notes = [f"{before} of them before"] if before else []
     notes += [f"{copied} copied from equal runs"] if copied else []
     jobs = "the only job is" if len(outcomes) == 1 else f"all {len(outcomes)} jobs are"
-    return f"{jobs} done{f' ({chr(44).join(notes)})' if notes else ''}".replace(",", ", ")
+    return f"{jobs} done" + (f" ({', '.join(notes)})" if notes else "")

@@ -105,10 +105,7 @@ def _arms(plan: Planned) -> list[str]:
     same = {pair.second: f"the same algorithm as {pair.first}" for pair in plan.same}
     width = max(len(name) for name in plan.question.arms)
     known = {arm.name: arm for arm in plan.arms}
-    inert = {
-        name: build(arm.config).inert(arm.config.updates.epochs * arm.config.updates.minibatches)
-        for name, arm in known.items()
-    }
+    inert = {name: build(arm.config).inert(arm.config.updates.per_step) for name, arm in known.items()}
     shared = set.intersection(*map(set, inert.values())) if inert else set()
     lines = []
     for name, words in plan.question.arms.items():

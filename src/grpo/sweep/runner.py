@@ -18,12 +18,12 @@ from grpo.runs.signals import GracefulStop
 from grpo.runs.status import read_status
 from grpo.sweep import cache, cores, settle
 from grpo.sweep.board import Board, Entry, locked
-from grpo.sweep.launch import LAUNCHERS, Launcher, Start, make, open_log
+from grpo.sweep.launch import Launcher, Start, make, open_log
 from grpo.sweep.live import Display, display
 from grpo.sweep.manifest import Job
 from grpo.sweep.outcomes import Outcome, judge, report
 
-__all__ = ["LAUNCHERS", "Outcome", "Stopped", "report", "run"]
+__all__ = ["Outcome", "Stopped", "report", "run"]
 
 BEAT = 0.1  # seconds between looks at the running jobs
 QUEUE_BEAT = 2.0  # the same for a cluster's, which lie on a network's file system
@@ -206,12 +206,18 @@ class _Runner:
         for entry in self.board.of("running"):
             code = entry.running.poll() if entry.running else 1
             if code is not None:
-                more = {
-                    "stopping": self.stop.requested is not None,
-                    "said": entry.running.said if entry.running else "",
-                }
-                where = {"before": entry.before, "behind": entry.behind, "flags": self.flags}
-                self._finish(entry, judge(entry.job, entry.folder, code, entry.log, **where, **more))
+                outcome = judge(
+                    entry.job,
+                    entry.folder,
+                    code,
+                    entry.log,
+                    before=entry.before,
+                    behind=entry.behind,
+                    stopping=self.stop.requested is not None,
+                    said=entry.running.said if entry.running else "",
+                    flags=self.flags,
+                )
+                self._finish(entry, outcome)
 
     def _finish(self, entry: Entry, outcome: Outcome) -> None:
         entry.finish(outcome)

@@ -82,18 +82,13 @@ def scenes(config: RunConfig) -> list[Scene]:
         "accuracy": names.index(judge),
     }
     found = [Scene(**common)]
-    if updates(config) > 1:
+    if config.updates.per_step > 1:
         found += [Scene(**common, moved=True), Scene(**common, moved=True, wild=True)]
     elif common["apart"]:
         found.append(Scene(**common, wild=True))
     if graded:
-        found.append(Scene(**common, moved=updates(config) > 1, graded=True))
+        found.append(Scene(**common, moved=config.updates.per_step > 1, graded=True))
     return found
-
-
-def updates(config: RunConfig) -> int:
-    """Optimizer updates per rollout."""
-    return config.updates.epochs * config.updates.minibatches
 
 
 def same_numbers(config: RunConfig) -> bool:
@@ -101,8 +96,8 @@ def same_numbers(config: RunConfig) -> bool:
     cpu = config.trainer.accelerator == "cpu" or not torch.cuda.is_available()
     plain = config.model.dtype in ("auto", "float32", "float64") and config.trainer.precision == "auto" and cpu
     whole = all(getattr(config.sampling, key) == off for key, off in TRUNCATING.items())
-    perturbed = bool(getattr(config.rollout, "perturbed", False))
-    return plain and whole and not perturbed and config.rollout.kind == "transformers" and config.rollout.lag == 0
+    rollout = config.rollout
+    return plain and whole and not rollout.perturbed and rollout.kind == "transformers" and rollout.lag == 0
 
 
 def factor(first: Signature, second: Signature) -> float | None:
@@ -177,6 +172,6 @@ def _sentence(first: str, second: str, scale: float, equal: bool, config: RunCon
         return f"{second} is {first}: every setting that changes numbers is equal"
     how = "equal gradients" if abs(scale - 1) < TOLERANCE else f"gradients equal up to ×{scale:.6g}"
     why = ""
-    if updates(config) == 1:
+    if config.updates.per_step == 1:
         why = "; with one update per rollout ratios and clips do nothing (updates.minibatches=4 gives them work)"
     return f"{second} is the same algorithm as {first} in these runs: equal settings, {how}{why}"

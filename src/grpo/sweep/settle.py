@@ -21,9 +21,7 @@ Say = Callable[[str], None]
 def complete(job: Job, folder: Path) -> Status | None:
     """The status of a run that need not run again: done, or diverged by itself, with the job's configuration."""
     status = read_status(folder)
-    if status is None or not belongs(job, folder):
-        return None
-    return status if status.status == "done" or (status.status == "failed" and status.kind == "diverged") else None
+    return status if status is not None and status.is_result and belongs(job, folder) else None
 
 
 def belongs(job: Job, folder: Path) -> bool:

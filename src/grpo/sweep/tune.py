@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite, nan
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from grpo.config.sentences import any_of, shown
-from grpo.recording import jsonl
+from grpo.recording.recorder import read_metrics
 from grpo.runs.status import read_status
 from grpo.sweep.manifest import Job
 
@@ -64,13 +65,10 @@ def score(folder: Path, metric: str) -> float | None:
     A run that its own numbers ended counts with its last score: failing is a result.
     """
     status = read_status(folder)
-    if status is None or not (status.status == "done" or (status.status == "failed" and status.kind == "diverged")):
+    if status is None or not status.is_result:
         return None
-    last = None
-    for row in jsonl.read(folder / "metrics.jsonl"):
-        if row.get(metric) is not None:
-            last = float(row[metric])
-    return last
+    values = [row[metric] for row in read_metrics(folder).values() if isfinite(row.get(metric, nan))]
+    return float(values[-1]) if values else None
 
 
 def tuned(arm: str, jobs: Sequence[Job], sweep: Path, metric: str) -> Tuned:

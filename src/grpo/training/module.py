@@ -217,7 +217,7 @@ class GRPOModule(lightning.LightningModule):
     @property
     def updates_per_step(self) -> int:
         """Optimizer updates that one rollout pays for."""
-        return self.config.updates.epochs * self.config.updates.minibatches
+        return self.config.updates.per_step
 
     def minibatches(self, batch: Batch, epoch: int, step: int) -> list[Tensor]:
         """Rows of the minibatches of one epoch."""
