@@ -272,3 +272,10 @@ def test_a_folder_that_is_no_sweep_is_a_sentence(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("WANDB_API_KEY", "k" * 40)
     with pytest.raises(UserError, match="is no sweep"):
         wandb_report.push(tmp_path, "team/grpo", {}, [], "")
+
+
+def test_copied_runs_are_not_taken_for_silent_ones(sweep: Path) -> None:
+    """A copy leaves the wandb folder behind, and so has no more of it than a run with logger=none."""
+    (sweep / "low/seed=0/wandb/run-20261202_000000-abc").mkdir(parents=True)
+    (sweep / "high/seed=0/reused.json").write_text('{"v": 1, "from": "/elsewhere"}')
+    assert wandb_report.not_there(sweep) == ["1 runs were copied from equal ones; on W&B they stay where those are"]

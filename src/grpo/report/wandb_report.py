@@ -20,7 +20,7 @@ from grpo.recording.wandb_env import group_name, has_key
 from grpo.report.panels import PANELS, SECTIONS
 from grpo.report.workspace import COLUMNS, REPORT_JOB, X_AXIS, arms_of, build, draw, library
 from grpo.runs.atomic import read_json, write_json
-from grpo.sweep import manifest
+from grpo.sweep import cache, manifest
 
 if TYPE_CHECKING:
     from wandb_workspaces.reports.v2.interface import Report
@@ -184,19 +184,18 @@ def _final(sweep_folder: Path) -> dict[str, Path]:
 
 def not_there(sweep_folder: Path) -> list[str]:
     """What W&B will not show, and why: a sentence each."""
-    found = manifest.read(sweep_folder)
     runs, sentences = _final(sweep_folder), []
+    copies = [folder for folder in runs.values() if (folder / cache.FILE).exists()]
     parts = [part for folder in runs.values() if (part := _last_part(folder)) is not None]
     if away := [part for part in parts if part.name.startswith("offline-") and not list(part.glob("*.synced"))]:
         where = " ".join(str(part) for part in away[:3]) + (" …" if len(away) > 3 else "")
         sentences.append(
             f"{len(away)} of {len(runs)} runs were recorded offline and are not uploaded: wandb sync {where}"
         )
-    if silent := len([folder for folder in runs.values() if folder.exists()]) - len(parts):
+    if silent := len([folder for folder in runs.values() if folder.exists()]) - len(parts) - len(copies):
         sentences.append(f"{silent} of {len(runs)} runs were made with logger=none; W&B has nothing of them")
-    copies = [job for job in (found.final() if found else []) if job.reused_from]
     if copies:
-        sentences.append(f"{len(copies)} runs were taken over from an earlier sweep; on W&B they stay in its group")
+        sentences.append(f"{len(copies)} runs were copied from equal ones; on W&B they stay where those are")
     return sentences
 
 

@@ -8,9 +8,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from grpo.config.overrides import word
 from grpo.errors import UserError
@@ -18,6 +18,7 @@ from grpo.runs.atomic import read_json, write_json
 
 FILE = "sweep.json"
 Phase = Literal["tune", "final"]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,6 @@ class Job:
     """`grpo.config.hashing.config_hash` of the resolved configuration."""
     point: dict[str, Any] = field(default_factory=dict)
     """Key → value of the tuning grid; empty without tuning."""
-    reused_from: str | None = None
-    """Folder of an equal run that was copied here instead of running again."""
 
     @property
     def id(self) -> str:
@@ -117,10 +116,16 @@ def read(folder: Path) -> Manifest | None:
         raise UserError(f"{path}   is damaged: it holds no JSON object; move it away and start the sweep again")
     value.pop("v", None)
     try:
-        arms = tuple(Arm(**{**arm, "overrides": tuple(arm["overrides"])}) for arm in value.pop("arms"))
-        jobs = tuple(Job(**{**job, "overrides": tuple(job["overrides"])}) for job in value.pop("jobs"))
+        arms = tuple(_known(Arm, {**arm, "overrides": tuple(arm["overrides"])}) for arm in value.pop("arms"))
+        jobs = tuple(_known(Job, {**job, "overrides": tuple(job["overrides"])}) for job in value.pop("jobs"))
         same = tuple(Sameness(**pair) for pair in value.pop("same"))
         declared, command = tuple(value.pop("declared")), tuple(value.pop("command"))
         return Manifest(**value, arms=arms, jobs=jobs, same=same, declared=declared, command=command)
     except (KeyError, TypeError) as error:
         raise UserError(f"{path}   was written by another version ({error}); start the sweep anew") from error
+
+
+def _known(kind: type[T], value: dict[str, Any]) -> T:
+    """The fields that this version knows; an older one wrote more of them."""
+    names = {each.name for each in fields(kind)}  # pyright: ignore[reportArgumentType]
+    return kind(**{name: content for name, content in value.items() if name in names})
