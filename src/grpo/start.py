@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from grpo import __version__
 from grpo.config.crosscheck import warnings
+from grpo.config.sentences import counted
 from grpo.pages import Page, page
 
 if TYPE_CHECKING:
@@ -73,11 +74,6 @@ def aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
 def joined(parts: Sequence[str | None]) -> str:
     """The parts that say something, with dots between."""
     return " · ".join(part for part in parts if part)
-
-
-def counted(number: int, word: str) -> str:
-    """1 update, 4 updates."""
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
 
 
 def header(config: RunConfig, about: Page, facts: Facts) -> str:

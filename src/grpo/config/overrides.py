@@ -186,10 +186,3 @@ def word(key: str, value: str) -> str:
     inner = re.sub(r'(\\*)"', r'\1\1\\"', value)  # Hydra: backslashes count only before a quote
     inner += "\\" * (len(inner) - len(inner.rstrip("\\")))
     return f'{key}="{inner}"'
-
-
-def as_typed(arguments: Sequence[Any]) -> str:
-    """Arguments as one would type them in a shell."""
-    import shlex
-
-    return " ".join(shlex.quote(str(a)) for a in arguments)

@@ -34,6 +34,11 @@ def meant(word: str, names: Iterable[str]) -> str:
     return f"; did you mean {near}?" if near else ""
 
 
+def counted(number: int, word: str) -> str:
+    """1 update, 4 updates, 1,000 updates."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
 def any_of(names: Sequence[str], last: str = "or") -> str:
     """a, b or c."""
     names = [str(n) for n in names]

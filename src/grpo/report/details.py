@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from grpo.config.sentences import counted
 from grpo.report.findings import Findings
-from grpo.report.formats import listed, plural, setting, tokens
+from grpo.report.formats import listed, setting, tokens
 from grpo.report.records import RunRecord, SweepRecord
 
 
@@ -46,7 +47,7 @@ def _subject(sweep: SweepRecord, example: RunRecord | None) -> str:
     choices, model = example.config.get("choices") or {}, example.config.get("model") or {}
     name = model.get("path") or choices.get("model") or model.get("kind") or "a policy"
     task = choices.get("task") or str((example.config.get("task") or {}).get("_target_", "a task")).rsplit(".", 1)[-1]
-    return f"We train the policy {name} on the task {task} with {plural(len(sweep.arms), 'arm')}."
+    return f"We train the policy {name} on the task {task} with {counted(len(sweep.arms), 'arm')}."
 
 
 def _sizes(example: RunRecord | None) -> str:
@@ -61,7 +62,7 @@ def _sizes(example: RunRecord | None) -> str:
         words.append(f"at most {config['max_completion_tokens']} tokens per completion")
     if updates:
         updates_per_rollout = (updates.get("epochs") or 1) * (updates.get("minibatches") or 1)
-        words.append(f"{plural(updates_per_rollout, 'update')} per rollout")
+        words.append(f"{counted(updates_per_rollout, 'update')} per rollout")
     if optimizer.get("lr") is not None:
         words.append(f"AdamW with learning rate {setting(optimizer['lr'])}")
     if model.get("dtype"):
@@ -112,10 +113,10 @@ def _tuning(sweep: SweepRecord) -> str:
 def _blocks(found: Findings) -> str:
     sweep = found.sweep
     seeds = listed([str(seed) for seed in sweep.seeds], 20)
-    state = f" {plural(len(found.missing), 'run')} are missing." if len(found.missing) > 1 else ""
+    state = f" {counted(len(found.missing), 'run')} are missing." if len(found.missing) > 1 else ""
     state = " 1 run is missing." if len(found.missing) == 1 else state
     return (
-        f"A block is a seed ({plural(len(sweep.seeds), 'seed')}: {seeds}); it fixes prompt order and sampling numbers "
+        f"A block is a seed ({counted(len(sweep.seeds), 'seed')}: {seeds}); it fixes prompt order and sampling numbers "
         f"for all arms.{state}"
     )
 
@@ -128,7 +129,7 @@ def _statistics(found: Findings) -> str:
     why = f" {_capital(comparison.exploratory)}: exploratory, no verdict." if comparison.exploratory else ""
     return (
         f"Arms are compared with the baseline by paired t-tests over blocks with Holm's correction for "
-        f"{plural(max(1, comparison.family), 'comparison')} at α = {comparison.alpha:g}; intervals are "
+        f"{counted(max(1, comparison.family), 'comparison')} at α = {comparison.alpha:g}; intervals are "
         f"Bonferroni-adjusted and simultaneous.{margin}{why}"
     )
 
@@ -143,7 +144,7 @@ def _machine(sweep: SweepRecord) -> str:
         return ""
     env, cpu = run.environment, run.environment.get("cpu") or {}
     gpus = [str(gpu.get("name")) for gpu in env.get("gpu") or []]
-    processor = f"{cpu.get('model') or 'an unknown processor'} ({plural(cpu.get('usable') or 1, 'core')})"
+    processor = f"{cpu.get('model') or 'an unknown processor'} ({counted(cpu.get('usable') or 1, 'core')})"
     where = ", ".join(gpus) or processor
     versions = env.get("packages") or {}
     named = [f"{name} {versions[name]}" for name in ("grpo-lab", "torch", "transformers", "scipy") if name in versions]
@@ -161,10 +162,10 @@ def _cost(found: Findings) -> str:
     hours = sum(run.last("time/elapsed") or 0.0 for run in every) / 3600
     failed = sum(each.failed for each in found.failures.values())
     begun = sum(bool(run.rows) for run in every)
-    counted = sum(each.counted for each in found.failures.values())
-    words = f"All {plural(begun, 'run')} together generated {tokens(total)} tokens in {hours:.2g} hours of computing"
+    results = sum(each.counted for each in found.failures.values())
+    words = f"All {counted(begun, 'run')} together generated {tokens(total)} tokens in {hours:.2g} hours of computing"
     return (
-        f"{words}; {failed} of {counted} finished runs failed (diverged or collapsed); they count with their last "
+        f"{words}; {failed} of {results} finished runs failed (diverged or collapsed); they count with their last "
         "score."
     )
 

@@ -10,9 +10,9 @@ from typing import Any
 from grpo.config.hashing import UNHASHED
 from grpo.report.formats import setting
 from grpo.report.records import RunRecord, SweepRecord
+from grpo.runs.differences import flat
 
 _ABSENT = object()
-_PLACES = UNHASHED | {"arm", "run_dir"}
 
 
 @dataclass(frozen=True)
@@ -35,17 +35,8 @@ class Condition:
     """True if arms of one block differ in it: their difference is then not the arms' own."""
 
 
-def flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{"a": {"b": 1}} → {"a.b": 1}; lists and empty mappings stay values."""
-    result: dict[str, Any] = {}
-    for key, content in value.items():
-        nested = isinstance(content, Mapping) and content
-        result |= flat(content, f"{prefix}{key}.") if nested else {f"{prefix}{key}": content}
-    return result
-
-
 def _settings(run: RunRecord) -> dict[str, Any]:
-    return flat({key: value for key, value in run.config.items() if key not in _PLACES})
+    return flat({key: value for key, value in run.config.items() if key not in UNHASHED})
 
 
 def settings(sweep: SweepRecord) -> tuple[Setting, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from grpo.config.sentences import counted
 from grpo.errors import UserError
 from grpo.report import panels
 from grpo.report.figures_bars import tuning, variance
@@ -19,7 +20,7 @@ from grpo.report.figures_curves import AXES, constants, curves, diagnostics, rec
 from grpo.report.figures_forest import forest
 from grpo.report.figures_style import RC
 from grpo.report.findings import Findings
-from grpo.report.formats import listed, plural, signed
+from grpo.report.formats import listed, signed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,7 +60,7 @@ def plan(found: Findings) -> tuple[Plan, ...]:
     if any(contrast.differences for contrast in found.comparison.arms):
         every.append(Plan("forest", "Paired differences", _forest_alt(found), lambda: forest(found)))
     if sweep.tuning:
-        alt = f"Validation accuracy of {plural(len(sweep.tuning), 'tuning run')}, by arm and tuned value"
+        alt = f"Validation accuracy of {counted(len(sweep.tuning), 'tuning run')}, by arm and tuned value"
         every.append(Plan("tuning", "Tuning", alt, lambda: tuning(sweep)))
     if sweep.started:
         for x in AXES:
@@ -87,10 +88,7 @@ def _forest_alt(found: Findings) -> str:
 
 
 def _variance_alt(found: Findings) -> str:
-    split = found.split
-    return "" if split is None else (
-        f"Variance: {split.shares}"
-    )  # fmt: skip
+    return f"Variance: {found.split.shares}" if found.split else ""
 
 
 def draw(found: Findings, folder: Path, only: str | None = None) -> dict[str, Drawn]:

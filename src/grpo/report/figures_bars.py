@@ -9,7 +9,7 @@ from grpo.recording.plotting import BLUE, ORANGE, SKY
 from grpo.report.figures_style import canvas, legend, looks, nothing
 from grpo.report.findings import Findings
 from grpo.report.formats import setting
-from grpo.report.records import RunRecord, SweepRecord
+from grpo.report.records import RunRecord, SweepRecord, usual
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,8 +48,8 @@ def tuning(sweep: SweepRecord) -> Figure:
 
 
 def _label(sweep: SweepRecord) -> str:
-    names = [run.score_from for run in sweep.tuning if run.score_from]
-    return f"{max(set(names), key=names.count)}, tuning seeds" if names else "validation"
+    name = usual([run.score_from for run in sweep.tuning if run.score_from])
+    return f"{name}, tuning seeds" if name else "validation"
 
 
 def _moved(x: float, nudge: float, numeric: bool) -> float:

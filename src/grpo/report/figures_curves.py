@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from grpo.report import panels
 from grpo.report.figures_style import MANY, Look, canvas, draw_arm, legend, looks, nothing, short, token_axis
 from grpo.report.formats import number
 from grpo.report.records import RunRecord, SweepRecord, usual
+from grpo.report.run_folder import VALIDATION
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 AXES = {"tokens": "tokens/generated", "steps": "step", "seconds": "time/elapsed"}
-_VALIDATION = r"validation/avg@\d+"
-_REFERENCES = ((r"validation/greedy", "greedy"), (r"validation/maj@\d+", "maj"), (r"validation/pass@\d+", "pass"))
+_REFERENCES = (r"validation/greedy", r"validation/maj@\d+", r"validation/pass@\d+")
 
 
 def started(sweep: SweepRecord, arm: str) -> list[RunRecord]:
@@ -27,23 +29,17 @@ def started(sweep: SweepRecord, arm: str) -> list[RunRecord]:
 
 def validation_metric(sweep: SweepRecord) -> str | None:
     """validation/avg@k as most runs recorded it."""
-    return usual([name for run in sweep.started if (name := run.find(_VALIDATION))])
+    return usual([name for run in sweep.started if (name := run.find(VALIDATION))])
 
 
 def references(sweep: SweepRecord) -> list[tuple[str, float]]:
     """The untrained policy's greedy, maj@k and pass@k, mean over runs: what training has to beat."""
-    import re
-
     found = []
-    for pattern, _ in _REFERENCES:
-        values: dict[str, list[float]] = {}
-        for run in sweep.started:
-            for name, value in run.untrained.items():
-                if re.fullmatch(pattern, name):
-                    values.setdefault(name, []).append(value)
-        if values:
-            name = max(values, key=lambda each: (len(values[each]), len(each), each))
-            found.append((f"untrained {name.split('/')[1]}", sum(values[name]) / len(values[name])))
+    for pattern in _REFERENCES:
+        names = [name for run in sweep.started for name in run.untrained if re.fullmatch(pattern, name)]
+        if (name := usual(names)) is not None:
+            values = [run.untrained[name] for run in sweep.started if name in run.untrained]
+            found.append((f"untrained {name.split('/')[1]}", fmean(values)))
     return found
 
 
@@ -86,16 +82,16 @@ def _small_multiples(sweep: SweepRecord, metric: str, axis: str) -> Figure:
     """One panel per arm, the baseline's mean behind it, all on the same axes."""
     from grpo.report.figures_style import BASELINE, mean_line, smooth
 
-    arms, columns = list(sweep.arms), 4
+    arms, columns, styles, lines = list(sweep.arms), 4, looks(sweep), references(sweep)
     rows = math.ceil(len(arms) / columns)
     figure, axes = canvas(9.2, 0.5 + 1.85 * rows, rows, columns, sharex=True, sharey=True)
     base = mean_line(started(sweep, sweep.baseline), metric, axis)
     for ax, arm in zip(axes, arms, strict=False):
         ax.plot(base[0], smooth(base[1]), color=BASELINE, alpha=0.45, linewidth=1.2, linestyle=(0, (1, 1)))
-        look = looks(sweep)[arm]
+        look = styles[arm]
         if not draw_arm(ax, started(sweep, arm), metric, axis, Look(look.color)):
             ax.text(0.5, 0.5, "nothing yet", ha="center", color="#777777", transform=ax.transAxes)
-        _reference_lines(ax, references(sweep), labels=False)
+        _reference_lines(ax, lines, labels=False)
         ax.set_title(short(arm, 26), fontsize=9, color=look.color)
         token_axis(ax, axis)
     for index, ax in enumerate(axes):
@@ -151,8 +147,8 @@ def _diagnostic_axis(sweep: SweepRecord) -> str:
 def recorded(sweep: SweepRecord, section: str) -> list[tuple[panels.Panel, str, str]]:
     """Panel, metric, title of all that the runs recorded over training, in the order of `panels`."""
     found = []
-    for panel in panels.PANELS:
-        if panel.section != section or panel.final:
+    for panel in panels.of_section(section):
+        if panel.final:
             continue
         metrics = panel.recorded(sweep.metrics)
         if len(metrics) > 1 and "<k>" in panel.metrics[0]:  # the untrained policy is asked with a larger k, once

@@ -5,23 +5,23 @@ The statistics are `report.compare` and `report.variance`; here it is only decid
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
+from grpo.config.sentences import counted
 from grpo.report import differing
 from grpo.report.compare import Comparison, compare
 from grpo.report.failures import FailureShare, failure_shares
-from grpo.report.formats import listed, number, plural
+from grpo.report.formats import listed, number
 from grpo.report.records import RunRecord, SweepRecord
-from grpo.report.stein import MOST, stein
+from grpo.report.stein import MOST, second_stage
 from grpo.report.variance import Split, variance_split
+from grpo.sweep.question import Condition
 
 COLLAPSED = 0.5
 """A finished run collapsed if its score is below this share of the untrained policy's."""
-_OPS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def _interim(sweep: SweepRecord) -> str | None:
     """Why there is no verdict yet."""
     missing = len(sweep.missing)
     if missing:
-        return f"{plural(missing, 'run')} of {len(sweep.runs)} missing"
+        return f"{counted(missing, 'run')} of {len(sweep.runs)} missing"
     declared = sweep.manifest.declared if sweep.manifest else ()
     counts = [len(entry.get("seeds") or ()) for entry in declared]
     if len(declared) > 1 and sweep.question.get("seeds") != "auto":
@@ -143,17 +143,12 @@ def _first_stage(sweep: SweepRecord) -> tuple[int, ...]:
 
 def _second_stage(sweep: SweepRecord, first: tuple[int, ...]) -> str | None:
     """Interim where the first stage asks for more blocks than were declared."""
-    scores = sweep.scores()
-    base = scores.get(sweep.baseline, {})
-    pairs = {
-        arm: [ours[seed] - base[seed] for seed in first if seed in ours and seed in base]
-        for arm, ours in scores.items()
-        if arm != sweep.baseline and arm not in sweep.same
-    }
-    if not pairs or not sweep.margin or min(map(len, pairs.values())) < 2:
+    if not first or not sweep.margin:
         return None
-    needed = min(stein(pairs, sweep.margin), MOST)
-    return f"the second stage needs {needed} blocks" if needed > len(sweep.seeds) else None
+    needed = second_stage(sweep.distinct_scores(), sweep.baseline, first, sweep.margin)
+    if needed is None or min(needed, MOST) <= len(sweep.seeds):
+        return None
+    return f"the second stage needs {min(needed, MOST)} blocks"
 
 
 def _exploratory(sweep: SweepRecord, conditions: tuple[differing.Condition, ...]) -> str | None:
@@ -173,22 +168,21 @@ def _exploratory(sweep: SweepRecord, conditions: tuple[differing.Condition, ...]
 
 
 def _acted(sweep: SweepRecord) -> Acted | None:
-    condition = sweep.question.get("active")
-    found = re.fullmatch(r"\s*(\S+)\s*(>=|<=|>|<)\s*(\S+)\s*", condition) if condition else None
-    if not found:
+    asked = sweep.question.get("active")
+    if not asked:
         return None
-    metric, op, threshold = found.groups()
-    values = {arm: _over_blocks(runs, metric) for arm, runs in sweep.arms.items()}
+    condition = Condition.of(asked)
+    values = {arm: _over_blocks(runs, condition.metric) for arm, runs in sweep.arms.items()}
     base = values.get(sweep.baseline)
 
     def verdict(value: float | None) -> bool | None:
         known = [v for v in (value, base) if v is not None]
-        if any(_OPS[op](v, float(threshold)) for v in known):
+        if any(map(condition.holds, known)):
             return True
         return None if value is None or base is None else False
 
     others = {arm: verdict(value) for arm, value in values.items() if arm != sweep.baseline}
-    return Acted(" ".join(found.groups()), metric, values, others)
+    return Acted(asked.strip(), condition.metric, values, others)
 
 
 def _over_blocks(runs: tuple[RunRecord, ...], metric: str) -> float | None:
@@ -224,7 +218,7 @@ def _split(sweep: SweepRecord) -> tuple[Split | None, str]:
         arrays = [[list(flags) for flags in run.test.values() if len(flags) > 1] for run in runs]
         arrays = [array for array in arrays if len(array) > 1 and len({len(flags) for flags in array}) == 1]
         if len(arrays) > 1:
-            return variance_split(arrays), f"of {plural(len(arrays), 'run')} of {arm}"
+            return variance_split(arrays), f"of {counted(len(arrays), 'run')} of {arm}"
     return None, "it needs the test records of two finished runs of one arm, with two samples per question"
 
 

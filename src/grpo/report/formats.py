@@ -87,11 +87,6 @@ def spread(values: Sequence[float]) -> float | None:
     return stdev(values) if len(values) > 1 else None
 
 
-def plural(count: int, word: str) -> str:
-    """1 run, 2 runs"""
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
-
-
 def listed(words: Sequence[str], at_most: int = 6) -> str:
     """a, b and c; of many the first ones, and how many more."""
     words = list(words)

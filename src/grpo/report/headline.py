@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from grpo.config.sentences import counted
 from grpo.report.findings import Findings
-from grpo.report.formats import listed, mean, plural, share, spread
+from grpo.report.formats import listed, mean, share, spread
 
 ORDER = ("better", "worse", "equivalent", "undecided", "not tested", "same algorithm", "too few blocks")
 
@@ -13,7 +14,7 @@ def headline(found: Findings) -> str:
     comparison, base = found.comparison, found.sweep.baseline
     if not comparison.arms:
         scores = list(found.sweep.scores().get(base, {}).values())
-        over = f"{share(mean(scores))} over {plural(len(scores), 'seed')}, sd {share(spread(scores))}"
+        over = f"{share(mean(scores))} over {counted(len(scores), 'seed')}, sd {share(spread(scores))}"
         value = f"{base}: {found.sweep.endpoint} {over}" if scores else f"{base}: no result yet"
         return f"{value}. One arm only: nothing to compare it with."
     if comparison.exploratory:
@@ -61,7 +62,7 @@ def subtitle(found: Findings) -> str:
     choices = (example.config.get("choices") or {}) if example else {}
     subject = ", ".join(str(choices[key]) for key in ("task", "model") if choices.get(key))
     margin = f", margin {sweep.margin:g}" if sweep.margin else ""
-    blocks, complete = plural(len(sweep.seeds), "block"), found.comparison.complete
+    blocks, complete = counted(len(sweep.seeds), "block"), found.comparison.complete
     if complete != len(sweep.seeds):
         blocks = f"{complete} of {blocks} complete"
     title = sweep.title if sweep.manifest else "runs"

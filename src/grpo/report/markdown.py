@@ -10,7 +10,7 @@ from grpo.report.details import paragraph
 from grpo.report.figures import Drawn
 from grpo.report.findings import Findings
 from grpo.report.formats import interval, percent, probability, seconds, share, signed, tokens
-from grpo.report.headline import headline, sentences, subtitle
+from grpo.report.headline import headline, sentences, subtitle, variance_sentence
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$])")
 
@@ -33,19 +33,13 @@ def text(found: Findings, drawn: Mapping[str, Drawn]) -> str:
     for name, figure in drawn.items():
         if name != "forest":
             lines += [f"## {escape(figure.title)}", "", _picture(figure), ""]
-    lines += ["## Variance", "", escape(_variance(found)), ""]
+    lines += ["## Variance", "", escape(variance_sentence(found)), ""]
     if found.settings:
         lines += ["## What differs between the arms", "", *_settings(found), ""]
     if found.conditions:
         lines += ["## What differs outside of the settings", "", *_conditions(found), ""]
     lines += ["## Experimental details", "", escape(paragraph(found)), ""]
     return "\n".join(lines)
-
-
-def _variance(found: Findings) -> str:
-    from grpo.report.headline import variance_sentence
-
-    return variance_sentence(found)
 
 
 def _picture(figure: Drawn) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from grpo.config.sentences import counted
 from grpo.report import page_tables, table
 from grpo.report.contrast import Contrast
 from grpo.report.details import commands, paragraph
@@ -19,7 +20,7 @@ from grpo.report.figures import Drawn, silent
 from grpo.report.figures_curves import AXES, references, validation_metric
 from grpo.report.figures_style import MANY, looks
 from grpo.report.findings import COLLAPSED, Findings
-from grpo.report.formats import listed, number, percent, plural, share
+from grpo.report.formats import listed, number, percent, share
 from grpo.report.headline import headline, subtitle, variance_sentence
 from grpo.report.panels import SECTIONS
 from grpo.report.samples import SideBySide, side_by_side
@@ -90,11 +91,11 @@ _FAILURES = (
 
 def _no_failure(found: Findings) -> str:
     """A sentence instead of a table of zeros."""
-    counted = sum(each.counted for each in found.failures.values())
+    results = sum(each.counted for each in found.failures.values())
     failed = sum(each.failed for each in found.failures.values())
-    if failed or not counted:
+    if failed or not results:
         return ""
-    return f"All {plural(counted, 'finished run')} are healthy: none diverged, none collapsed."
+    return f"All {counted(results, 'finished run')} are healthy: none diverged, none collapsed."
 
 
 def _answer(found: Findings) -> dict[str, Any]:

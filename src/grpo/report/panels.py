@@ -102,6 +102,6 @@ PANELS: tuple[Panel, ...] = (
 """Every panel, in the order in which it is shown."""
 
 
-def of_section(section: Section) -> tuple[Panel, ...]:
+def of_section(section: str) -> tuple[Panel, ...]:
     """The panels of one section."""
     return tuple(panel for panel in PANELS if panel.section == section)

@@ -178,6 +178,10 @@ class SweepRecord:
             for arm, runs in self.arms.items()
         }
 
+    def distinct_scores(self) -> dict[str, dict[int, float]]:
+        """The same without the arms that are copies of another; the baseline stays."""
+        return {arm: own for arm, own in self.scores().items() if arm == self.baseline or arm not in self.same}
+
     def values(self, arm: str, name: str) -> list[float]:
         """The last value of a metric, of each of the arm's results that has it."""
         found = [run.last(name) for run in self.arms[arm] if run.counted]

@@ -14,7 +14,7 @@ s², whatever N(s²) is; with several arms likewise, since all arms' means are i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import ceil, isfinite
 
 import numpy as np
@@ -51,6 +51,22 @@ def stein(
     if not most:
         raise UserError("seeds   there is no arm beside the baseline; auto has nothing to compare")
     return most
+
+
+def second_stage(
+    scores: Mapping[str, Mapping[int, float]], baseline: str, first: Collection[int], margin: float
+) -> int | None:
+    """`stein` on the pairs that each arm of `scores` and the baseline have in the first stage, whose seeds are `first`.
+
+    None where there is no arm to compare, or one with fewer than two pairs.
+    """
+    base = scores.get(baseline, {})
+    pairs = {
+        arm: [ours[seed] - base[seed] for seed in first if seed in ours and seed in base]
+        for arm, ours in scores.items()
+        if arm != baseline
+    }
+    return stein(pairs, margin) if pairs and min(map(len, pairs.values())) > 1 else None
 
 
 def stein_interval(

@@ -106,8 +106,3 @@ def undecided(half: float | None, needed: int | None, target: float) -> str:
         return words
     count = f"about {needed:,}" if needed <= MANY else f"more than {MANY:,}"
     return f"{words}; {count} blocks would settle ±{float(f'{target:.2g}'):g}"
-
-
-def listed(items: list[str] | tuple[str, ...]) -> str:
-    """a, b and c."""
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"

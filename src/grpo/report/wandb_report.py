@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from grpo.errors import UserError
 from grpo.recording.recorder import read_metrics
 from grpo.recording.wandb_env import group_name, has_key
-from grpo.report.panels import PANELS, SECTIONS
+from grpo.report.panels import PANELS, SECTIONS, of_section
 from grpo.report.workspace import COLUMNS, REPORT_JOB, X_AXIS, arms_of, build, draw, library
 from grpo.runs.atomic import read_json, write_json
 from grpo.sweep import cache, manifest
@@ -141,8 +141,8 @@ def grids(names: set[str]) -> Iterator[tuple[str, list[Any]]]:
     import wandb_workspaces.reports.v2.interface as wr
 
     for section in SECTIONS:
-        found = [(p, p.recorded(names)) for p in PANELS if p.section == section and p.recorded(names)]
-        drawn = [draw(panel, metrics, x=X_AXIS) for panel, metrics in found]
+        found = [(panel, panel.recorded(names)) for panel in of_section(section)]
+        drawn = [draw(panel, metrics, x=X_AXIS) for panel, metrics in found if metrics]
         for i, each in enumerate(drawn):
             each.layout = wr.Layout(x=8 * (i % COLUMNS), y=6 * (i // COLUMNS), w=8, h=6)
         if drawn:

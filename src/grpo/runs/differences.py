@@ -17,7 +17,7 @@ def differences(
     Which keys count is the hash's knowledge: a key counts if putting the other's value changes the hash. The seed
     counts always, the hash leaves it out.
     """
-    old, new = _flat(there), _flat(here)
+    old, new = flat(there), flat(here)
     if hasher(dict(there)) == hasher(dict(here)) and old.get("seed") == new.get("seed"):
         return []
     changed = [key for key in {**new, **old} if _unequal(old.get(key, _ABSENT), new.get(key, _ABSENT))]
@@ -31,13 +31,13 @@ def _unequal(one: Any, other: Any) -> bool:
     return one != other or isinstance(one, bool) != isinstance(other, bool)  # True == 1
 
 
-def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """{"a": {"b": 1}} → {"a.b": 1}; an empty mapping stays a value."""
-    flat: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for key, content in value.items():
         nested = isinstance(content, Mapping) and content
-        flat |= _flat(content, f"{prefix}{key}.") if nested else {f"{prefix}{key}": content}
-    return flat
+        result |= flat(content, f"{prefix}{key}.") if nested else {f"{prefix}{key}": content}
+    return result
 
 
 def _with(value: Mapping[str, Any], key: str, content: Any) -> dict[str, Any]:

@@ -142,7 +142,7 @@ class Drive:
         """seeds=auto: as many more blocks as the first stage's spread asks for."""
         from grpo.sweep.stages import more_blocks
 
-        total = more_blocks(self.plan, self.manifest, self.say)
+        total = more_blocks(self.plan.folder, self.say)
         if total <= len(self.blocks):
             return
         self.blocks = tuple(range(total))

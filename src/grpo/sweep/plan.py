@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from grpo.config.sentences import shown
+from grpo.config.sentences import counted, shown
 from grpo.recording import jsonl
 from grpo.runs.status import read_status
 from grpo.sweep.layout import digest, sweep_folder
@@ -136,13 +136,13 @@ def _runs(plan: Planned) -> str:
     question, arms = plan.question, len(plan.question.arms)
     blocks = len(question.blocks)
     auto = " at first, then as many as Stein's two stages ask for" if question.seeds == "auto" else ""
-    final = f"{plan.finals} = {plural(arms, 'arm')} × {plural(blocks, 'seed')}{auto}"
+    final = f"{plan.finals} = {counted(arms, 'arm')} × {counted(blocks, 'seed')}{auto}"
     if not question.tune:
         return final
     points = len(plan.planner.points())
     grid = "; ".join(f"{key} {', '.join(map(shown, values))}" for key, values in question.tune.grid.items())
-    seeds = plural(len(question.tune.seeds), "seed")
-    tuning = f"{len(plan.tune)} tuning = {plural(arms, 'arm')} × {plural(points, 'point')} ({grid}) × {seeds}"
+    seeds = counted(len(question.tune.seeds), "seed")
+    tuning = f"{len(plan.tune)} tuning = {counted(arms, 'arm')} × {counted(points, 'point')} ({grid}) × {seeds}"
     return f"{tuning} at {question.tune.budget:g} of the budget, then {final}"
 
 
@@ -172,7 +172,7 @@ def _time(plan: Planned, at_once: int) -> str:
     measured = speeds(plan)
     if measured:
         seconds = total / fmean(measured) / at_once
-        return f"about {duration(seconds)}, {at_once} at a time, by {plural(len(measured), 'finished run')}"
+        return f"about {duration(seconds)}, {at_once} at a time, by {counted(len(measured), 'finished run')}"
     if not plan.arms or any(arm.config.model.kind != "tiny" for arm in plan.arms):
         return "unknown until the first run ends"
     from grpo.sweep import cores
@@ -204,11 +204,6 @@ def _final_places(plan: Planned, arm: str) -> list[str]:
     from grpo.sweep.layout import run_folder
 
     return [run_folder(plan.planner.folders[arm], seed) for seed in plan.question.blocks]
-
-
-def plural(number: int, noun: str) -> str:
-    """1 seed, 2 seeds."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:
