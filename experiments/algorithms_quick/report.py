@@ -9,31 +9,33 @@ tuning: points and intervals, no verdict.
 
 from __future__ import annotations
 
-import shutil
+import contextlib
 import sys
 import tarfile
 import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+SWEEP = Path("runs/sweeps/algorithms-566e23ab")
+"""Where the runs were; the page's commands name this folder."""
 
 
 def unpack(folder: Path) -> Path:
-    """The sweep's folder as it was, without weights."""
+    """The sweep below `folder` as it was, without weights."""
     with tarfile.open(HERE / "records.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
-    return folder
+        archive.extractall(folder / SWEEP, filter="data")
+    return folder / SWEEP
 
 
 def main() -> int:
     """Write report.html, report.md, table.tex, summary.csv and the figures (as PNG) beside this file."""
     from grpo.report.__main__ import main as report
 
-    with tempfile.TemporaryDirectory() as folder:
-        code = report([str(unpack(Path(folder) / "algorithms-566e23ab")), "--out", str(HERE)])
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        unpack(Path(folder))
+        code = report([str(SWEEP), "--out", str(HERE)])
     for vector in (HERE / "figures").glob("*.pdf"):  # a paper's; 2 MB that the pages here do not show
         vector.unlink()
-    shutil.rmtree(HERE / "__pycache__", ignore_errors=True)
     return code
 
 
