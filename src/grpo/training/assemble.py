@@ -27,6 +27,7 @@ from grpo.runs.nonfinite import NonFiniteGuard
 from grpo.tasks.prompts import PromptBook
 from grpo.training.collect import Collector
 from grpo.training.module import GRPOModule
+from grpo.training.vllm import vllm_engine
 
 
 @dataclass
@@ -118,14 +119,13 @@ def transformers_engine(run: Run, model: Any) -> TransformersEngine:
 
 def engines(run: Run, module: GRPOModule) -> tuple[Engine, Engine]:
     """(engine for training, engine at the weights as they are): the same one unless training lags or replays."""
-    live = transformers_engine(run, module.policy)
     settings = run.config.rollout
-    if settings.kind == "replay":
-        return ReplayEngine(settings.path, live), live
+    make = partial(vllm_engine if settings.kind == "vllm" else transformers_engine, run)
     if settings.lag:
         private = LaggedEngine.private_copy(module.policy)
-        return LaggedEngine(transformers_engine(run, private), private, settings.lag), live
-    return live, live
+        return LaggedEngine(make(private), private, settings.lag), transformers_engine(run, module.policy)
+    live = make(module.policy)
+    return (ReplayEngine(settings.path, live) if settings.kind == "replay" else live), live
 
 
 def training_sampling(config: Any, top_logprobs: int = 0) -> Sampling:
