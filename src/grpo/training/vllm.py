@@ -13,10 +13,11 @@ from grpo.data import Prompt, Rollout
 from grpo.models import load as models
 from grpo.models.folders import locate
 from grpo.rollout.vllm_engine import VllmEngine, start_vllm
-from grpo.rollout.vllm_guard import SyncGuard
+from grpo.rollout.vllm_guard import TOKENS, SyncGuard
 from grpo.training.logprobs import completion_logps
 
 PROBES = 4  # prompts of the guard
+LONG = 300  # tokens of one more: a cached prefix is whole blocks, and those of vLLM on CPU are 128 tokens long
 CPU_CACHE = 1 << 30  # bytes of KV cache on CPU; a longer queue waits
 
 
@@ -59,10 +60,13 @@ def vllm_engine(run: Any, model: Any) -> VllmEngine:
 
     def guard(engine: VllmEngine) -> SyncGuard:
         prompts = run.book.train(0, min(PROBES, run.book.size("train")))
+        ids = (prompts[0].token_ids * LONG)[: min(LONG, lengths["max_model_len"] - TOKENS)]
+        prompts.append(Prompt("long", ids, ""))
         return SyncGuard(engine, model, prompts, logps, temperature=temperature, dtype=dtype)
 
+    lengths = limits(run)
     own = not torch.distributed.is_initialized()
-    llm = start_vllm(locate(config.model), dtype=str(dtype).removeprefix("torch."), seed=config.seed, **limits(run))
+    llm = start_vllm(locate(config.model), dtype=str(dtype).removeprefix("torch."), seed=config.seed, **lengths)
     engine = VllmEngine(
         model,
         llm,
