@@ -12,13 +12,14 @@ import torch
 if util.find_spec("vllm") is None:
     pytest.skip("vLLM is not installed (make setup-vllm)", allow_module_level=True)
 
+from tests.rollout.vllm_worlds import made, running, sample, tied_folder
+
 from grpo.data import Prompt, Sampling
 from grpo.errors import UserError
 from grpo.rollout.vllm_engine import VllmEngine
 from grpo.rollout.vllm_guard import ALARM, FLOOR
 from grpo.training.assemble import Run, transformers_engine
 from grpo.training.logprobs import completion_logps
-from tests.rollout.vllm_worlds import made, running, sample, tied_folder
 
 
 @pytest.fixture(scope="module", params=["untied", "tied"])

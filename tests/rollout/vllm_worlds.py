@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tests.helpers import SMALL
 
 from grpo.config.check import load
 from grpo.data import Prompt, Sampling
@@ -16,7 +17,6 @@ from grpo.models.folders import TINY
 from grpo.rollout.vllm_engine import VllmEngine
 from grpo.training.assemble import Run, assemble
 from grpo.training.vllm import vllm_engine
-from tests.helpers import SMALL
 
 
 def tied_folder(folder: Path) -> Path:
@@ -35,7 +35,9 @@ def tied_folder(folder: Path) -> Path:
 
 def made(*overrides: str) -> Run:
     """The objects of a small run with rollout=vllm."""
-    config, _ = load([*(w for w in SMALL if w.split("=")[0] not in {o.split("=")[0] for o in overrides}), "rollout=vllm", *overrides])
+    said = {word.split("=")[0] for word in overrides}
+    small = [word for word in SMALL if word.split("=")[0] not in said]
+    config, _ = load([*small, "rollout=vllm", *overrides])
     return assemble(config)
 
 

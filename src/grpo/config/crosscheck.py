@@ -159,10 +159,16 @@ def _vllm(config: RunConfig) -> Iterator[tuple[str, str]]:
     if config.model.dtype == "float64":
         yield "model.dtype", "vLLM does not compute in float64; use float32, or rollout=transformers"
     if config.model.fp32_head and (config.model.dtype in ("bfloat16", "float16") or config.trainer.precision != "auto"):
-        yield "model.fp32_head", "vLLM computes its head in the network's type; use fp32_head=false, or model.dtype=float32"
+        yield (
+            "model.fp32_head",
+            "vLLM computes its head in the network's type; use fp32_head=false, or model.dtype=float32",
+        )
     if config.rollout.tensor_parallel_size > 1:
         n = config.rollout.tensor_parallel_size
-        yield "rollout.tensor_parallel_size", f"this version syncs weights to an engine on one device, not on {n}; use 1"
+        yield (
+            "rollout.tensor_parallel_size",
+            f"this version syncs weights to an engine on one device, not on {n}; use 1",
+        )
 
 
 def _model(config: RunConfig) -> Iterator[tuple[str, str]]:

@@ -69,7 +69,9 @@ def start_vllm(source: str, **settings: Any) -> Any:
                 **settings,
             )
         except (ValueError, RuntimeError, OSError) as error:
-            raise UserError(f"rollout.kind   vLLM cannot start {source}: {' '.join(str(error).split())[:300]}") from error
+            raise UserError(
+                f"rollout.kind   vLLM cannot start {source}: {' '.join(str(error).split())[:300]}"
+            ) from error
 
 
 def _reload(worker: Any, pairs: list[tuple[str, Tensor]]) -> None:
@@ -229,7 +231,9 @@ class VllmEngine:
             f"{mismatch:.2g}, more than {ALARM} times the {self.guard.usual:.2g} measured at start"
         )
         if self._alarmed:
-            raise UserError(f"rollout.kind   {words}, also after another sync; use rollout=transformers and report this")
+            raise UserError(
+                f"rollout.kind   {words}, also after another sync; use rollout=transformers and report this"
+            )
         self.say(f"warning   {words}; they are given to it again")
         self._alarmed, self.repairs = True, self.repairs + 1
         self.sync(self.model.state_dict(), self.version)
