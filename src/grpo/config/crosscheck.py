@@ -12,6 +12,7 @@ from grpo.algorithm.form import build
 from grpo.config.sentences import any_of
 from grpo.errors import Mistake, UserError
 from grpo.models import folders
+from grpo.rollout import vllm_version
 
 if TYPE_CHECKING:
     from grpo.config.schema import RunConfig
@@ -27,6 +28,7 @@ def mistakes(config: RunConfig, given: Set[str] = frozenset()) -> list[Mistake]:
         _schedule,
         _reward,
         _rollout,
+        _vllm,
         _model,
         _devices,
         _folders,
@@ -42,6 +44,12 @@ def warnings(config: RunConfig) -> list[str]:
             f"{any_of(truncating, 'and')}: completions come from a truncated distribution, log π from the whole one; "
             "with ratios against log π_old this is a mild, usual bias"
         )
+    if config.rollout.kind == "vllm":
+        found += vllm_version.warnings()
+        if config.rollout.lag or config.rollout.perturb.weights:
+            found.append(
+                "vllm with rollout.lag or perturbed weights: evaluation samples the newest weights through transformers"
+            )
     if config.trainer.precision == "bf16-mixed" and config.model.dtype not in ("auto", "float32"):
         found.append(f"trainer.precision=bf16-mixed does nothing for weights in {config.model.dtype}")
     narrow = config.model.dtype in ("bfloat16", "float16")
@@ -147,6 +155,26 @@ def _rollout(config: RunConfig) -> Iterator[tuple[str, str]]:
             yield "rollout.perturb", "recorded completions have no engine that could be perturbed; drop it"
     elif rollout.path is not None:
         yield "rollout.path", f"is read by rollout=replay only, not by rollout={rollout.kind}"
+
+
+def _vllm(config: RunConfig) -> Iterator[tuple[str, str]]:
+    if config.rollout.kind != "vllm":
+        return
+    if vllm_version.installed() is None:
+        yield "rollout.kind", vllm_version.MISSING
+    if config.model.dtype == "float64":
+        yield "model.dtype", "vLLM does not compute in float64; use float32, or rollout=transformers"
+    if config.model.fp32_head and (config.model.dtype in ("bfloat16", "float16") or config.trainer.precision != "auto"):
+        yield (
+            "model.fp32_head",
+            "vLLM computes its head in the network's type; use fp32_head=false, or model.dtype=float32",
+        )
+    if config.rollout.tensor_parallel_size > 1:
+        n = config.rollout.tensor_parallel_size
+        yield (
+            "rollout.tensor_parallel_size",
+            f"this version syncs weights to an engine on one device, not on {n}; use 1",
+        )
 
 
 def _model(config: RunConfig) -> Iterator[tuple[str, str]]:

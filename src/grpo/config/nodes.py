@@ -206,8 +206,8 @@ class Perturb(Node):
 class RolloutConfig(Node):
     """The engine that samples completions."""
 
-    kind: Literal["transformers", "replay"] = "transformers"
-    """transformers: in process; replay: reads completions saved with save_rollouts=true."""
+    kind: Literal["transformers", "vllm", "replay"] = "transformers"
+    """transformers and vllm: in process; replay: reads completions saved with save_rollouts=true."""
     lag: Annotated[int, Strict(), Field(ge=0)] = 0
     """Updates that the engine's weights stay behind the trainer's, ≥ 0."""
     perturb: Perturb = Perturb()
@@ -215,6 +215,12 @@ class RolloutConfig(Node):
     """Completions decoded together, ≥ 1; lower it when memory runs out."""
     path: str | None = None
     """Folder of a run with rollouts/, for replay."""
+    gpu_memory_utilization: Annotated[float, BeforeValidator(number), Field(gt=0, lt=1)] = 0.4
+    """Share of a GPU's memory that vLLM takes for weights and KV cache, (0, 1); no effect on CPU."""
+    tensor_parallel_size: Count = 1
+    """GPUs that one vLLM engine is spread over, ≥ 1."""
+    enforce_eager: Annotated[Literal["auto"] | bool, BeforeValidator(auto_or_flag)] = "auto"
+    """vLLM without compilation and CUDA graphs: starts faster, samples slower; auto: on CPU."""
 
     @property
     def perturbed(self) -> bool:

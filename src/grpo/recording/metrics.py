@@ -41,6 +41,7 @@ _SECTIONS: dict[str, list[tuple[str, str, str]]] = {
         ("groups/informative", "number of groups in the update whose advantages are not all 0", "groups"),
         ("sampling/rounds", "rounds of sampling that filled the step (1 without a filter)", "rounds"),
         ("sampling/lag", "updates by which the weights that sampled were behind the trainer's", "updates"),
+        ("sampling/resyncs", "times that the engine was found stale and given its weights again (of this process)", ""),
         ("sampling/exhausted", "1 where the rounds ran out before the step was full, else 0", ""),
         ("sampling/solved", "questions so far whose pass rate reached filter.solved_at: not asked again", "questions"),
         ("sampling/discarded_tokens", "tokens of this step's completions that the filter threw away", "tokens"),

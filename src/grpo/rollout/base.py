@@ -25,6 +25,19 @@ def earlier(prompts: Sequence[Prompt]) -> list[int]:
     return places
 
 
+class Faithful:
+    """`check` and `close` of an engine that reads the trainer's own tensors, or none at all: it cannot be stale."""
+
+    repairs = 0
+
+    def check(self, mismatch: float) -> bool:
+        """See `Engine.check`."""
+        return True
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
 class Engine(Protocol):
     """Samples completions from some version of the policy's weights.
 
@@ -48,6 +61,23 @@ class Engine(Protocol):
 
     def sync(self, weights: Mapping[str, Tensor], version: int) -> None:
         """Tell the engine that the policy now has these weights after `version` updates."""
+        ...
+
+    @property
+    def repairs(self) -> int:
+        """How often the engine was found at other weights than it was given, and was given them again."""
+        ...
+
+    def check(self, mismatch: float) -> bool:
+        """Told before each step's first update: mean |log π − log μ| of what `generate` sampled for it, in nats.
+
+        False: the engine had not the weights that it was given; it has them now, and the step must be sampled again.
+        An engine that cannot be repaired raises UserError. One that samples from other weights on purpose says True.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give back memory and processes; called once, when the run is over."""
         ...
 
     def state(self) -> dict[str, Tensor]:

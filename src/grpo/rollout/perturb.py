@@ -53,11 +53,25 @@ class PerturbedEngine:
         self._names = _first_names(model)
         if perturb.weights:
             self._install(policy.state_dict(), engine.version)
+            engine.sync(model.state_dict(), engine.version)
 
     @property
     def version(self) -> int:
         """Version of the weights sampled from, before they were perturbed."""
         return self.engine.version
+
+    @property
+    def repairs(self) -> int:
+        """Those of the engine inside."""
+        return self.engine.repairs
+
+    def check(self, mismatch: float) -> bool:
+        """A mismatch on purpose says nothing about the engine, which looks for itself."""
+        return True
+
+    def close(self) -> None:
+        """See `Engine.close`."""
+        self.engine.close()
 
     def generate(
         self, prompts: Sequence[Prompt], n: int, sampling: Sampling, *, seed: int, stream: str, step: int

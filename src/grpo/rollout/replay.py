@@ -14,7 +14,7 @@ from torch import Tensor
 
 from grpo.data import Prompt, Rollout, Sampling
 from grpo.errors import UserError
-from grpo.rollout.base import Engine, earlier
+from grpo.rollout.base import Engine, Faithful, earlier
 
 VERSION = 1
 
@@ -55,7 +55,7 @@ def load(folder: Path, step: int) -> dict[tuple[str, str], list[Rollout]]:
     return found
 
 
-class ReplayEngine:
+class ReplayEngine(Faithful):
     """Plays recorded training rollouts; every other stream (evaluation, preflight) goes to `live`."""
 
     def __init__(self, folder: str | Path, live: Engine) -> None:
@@ -87,6 +87,10 @@ class ReplayEngine:
     def sync(self, weights: Mapping[str, Tensor], version: int) -> None:
         """Passed on: evaluation samples from the live policy."""
         self.live.sync(weights, version)
+
+    def close(self) -> None:
+        """See `Engine.close`."""
+        self.live.close()
 
     def state(self) -> dict[str, Tensor]:
         """The live engine's state."""

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from grpo.data import Prompt, Rollout, Sampling
-from grpo.rollout.base import earlier
+from grpo.rollout.base import Faithful, earlier
 from grpo.rollout.randomness import stable_hash, uniform
 from grpo.rollout.sampling import draw, processed
 
@@ -80,7 +80,7 @@ class _Drawn:
         return _Drawn(*(value.cpu() for value in vars(self).values()))
 
 
-class TransformersEngine:
+class TransformersEngine(Faithful):
     """Samples from `model` itself (no copy): it is always at the trainer's weights."""
 
     def __init__(

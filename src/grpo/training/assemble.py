@@ -29,6 +29,7 @@ from grpo.runs.nonfinite import NonFiniteGuard
 from grpo.tasks.prompts import PromptBook
 from grpo.training.collect import Collector
 from grpo.training.module import GRPOModule
+from grpo.training.vllm import vllm_engine
 
 
 @dataclass
@@ -124,16 +125,19 @@ def transformers_engine(run: Run, model: Any) -> TransformersEngine:
 
 
 def engines(run: Run, module: GRPOModule) -> tuple[Engine, Engine]:
-    """(engine for training, engine at the weights as they are): the same one unless training lags or replays."""
-    live = transformers_engine(run, module.policy)
+    """(engine for training, engine at the weights as they are): the same one unless training lags, replays or differs.
+
+    An engine that lags or has perturbed weights samples from a private copy of the policy; evaluation then reads the
+    policy itself, by transformers.
+    """
     settings = run.config.rollout
+    own = settings.lag or settings.perturb.weights
+    follow = partial(vllm_engine if settings.kind == "vllm" else transformers_engine, run)
+    live: Engine = transformers_engine(run, module.policy) if own else follow(module.policy)
     if settings.kind == "replay":
         return ReplayEngine(settings.path, live), live
-    if not settings.lag and not settings.perturbed:
-        return live, live
-    own = settings.lag or settings.perturb.weights
     model = LaggedEngine.private_copy(module.policy) if own else module.policy
-    engine: Engine = transformers_engine(run, model) if own else live
+    engine: Engine = follow(model) if own else live
     if settings.perturbed:
         engine = PerturbedEngine(engine, model, module.policy, settings.perturb, run.config.seed)
     if settings.lag:  # remembers weights as they were: perturbed ones would be perturbed again

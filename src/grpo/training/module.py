@@ -83,6 +83,7 @@ class GRPOModule(lightning.LightningModule):
             total_steps=total_steps,
             guard=guard,
             evidence_folder=evidence_folder,
+            check=lambda mean: self.engine.check(mean),
         )
         self.metrics: dict[str, float] = {}
         self.samples: list[dict[str, object]] = []
@@ -94,6 +95,12 @@ class GRPOModule(lightning.LightningModule):
         """
         self.engine, self.live_engine = self._make_engines(self)
         self.collector = self._make_collector(self)
+
+    def close(self) -> None:
+        """Give back what the engines hold; later than `teardown`, since the test still samples."""
+        for engine in dict.fromkeys((getattr(self, "engine", None), getattr(self, "live_engine", None))):
+            if engine is not None:
+                engine.close()
 
     def on_fit_start(self) -> None:
         """The reference follows the policy to its device."""
@@ -112,10 +119,17 @@ class GRPOModule(lightning.LightningModule):
         """One pass through the spine, whatever number of optimizer updates it makes."""
         self.meters, self.timer = Meters(), Timer()
         with self.timer("step"):
-            experience = self.collect(step)
-            batch = self.score(self.prepare(experience))
-            results = self.update(batch, step)
+            experience, batch, results = self.attempt(step)
+            while results and results[-1].outcome == "stale":  # the engine was repaired; a second time it raises
+                self.meters = Meters()
+                experience, batch, results = self.attempt(step)
         self.report(step, experience, batch, results)
+
+    def attempt(self, step: int) -> tuple[Experience, Batch, list[UpdateResult]]:
+        """The spine, once."""
+        experience = self.collect(step)
+        batch = self.score(self.prepare(experience))
+        return experience, batch, self.update(batch, step)
 
     def collect(self, step: int) -> Experience:
         """prompts → rollout → rewards → (filter, resample)."""
@@ -231,6 +245,8 @@ class GRPOModule(lightning.LightningModule):
             for rows in self.minibatches(batch, epoch, step):
                 with self.timer("update"):
                     results.append(self.updater(batch, rows, first=not results))
+                if results[-1].outcome == "stale":
+                    return results
                 if results[-1].outcome == "updated":
                     with self.timer("sync"):
                         self.sync()
@@ -268,6 +284,7 @@ class GRPOModule(lightning.LightningModule):
             "tokens/trained": counters.trained_tokens,
             **speeds(experience.generated_tokens, trained, self.timer),
             "memory/peak": peak_memory(),
+            "sampling/resyncs": self.engine.repairs,
             "sampling/lag": before - min(r.weight_version for r in experience.sampled),
         }
         self.samples = sample_rows(

@@ -113,6 +113,7 @@ class Session:
         finally:
             self.progress.close()
             self.recorder.close(ended)
+            self.module.close()
             self.made.scorer.close()
         # A signal during the last evaluation does not undo a run whose steps are done.
         reason = self.reason if ended == "done" else self.stop.requested

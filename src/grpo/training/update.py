@@ -111,7 +111,9 @@ def tokens_of(batch: Batch, scored: Scored) -> Tokens:
 
 @dataclass(frozen=True)
 class UpdateResult:
-    """What an update did: `outcome` is updated, empty (no weight differs from zero) or skipped (not finite)."""
+    """What an update did: `outcome` is updated, empty (no weight differs from zero), skipped (not finite), or stale:
+    the completions came from other weights than the engine was given, nothing was updated, and the step begins anew.
+    """
 
     outcome: str
     tokens: int = 0  # that counted in it

@@ -37,10 +37,11 @@ class Updater:
         total_steps: int | None,
         guard: NonFiniteGuard,
         evidence_folder: Path,
+        check: Callable[[float], bool] = lambda mismatch: True,
     ) -> None:
         self.config, self.objective, self.policy = config, objective, policy
         self.forward, self.backward, self.total_steps = forward, backward, total_steps
-        self.guard, self.evidence_folder = guard, evidence_folder
+        self.guard, self.evidence_folder, self.check = guard, evidence_folder, check
         self.learning_rate: float = config.optimizer.lr
         self.weights: dict[int, Tensor] = {}
         self.old: dict[int, Tensor] = {}
@@ -86,6 +87,10 @@ class Updater:
             meters=self.meters,
         )
         self._remember(batch, rows, logps, weights, first=first)
+        mismatch_mean = self.meters.compute().get("mismatch/abs_logp_mean")
+        if first and mismatch_mean is not None and not self.check(mismatch_mean):
+            self.optimizer.zero_grad(set_to_none=True)
+            return UpdateResult("stale")
         return self._clip_and_step(minibatch, terms)
 
     def _remember(
