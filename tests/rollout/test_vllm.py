@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib import util
-from pathlib import Path
 
 import pytest
 import torch
@@ -214,7 +213,7 @@ def test_an_alarm_repairs_once_and_then_stops(world, monkeypatch: pytest.MonkeyP
     assert not engine.check(1.01 * limit)
     with pytest.raises(UserError, match="also after another sync"):
         engine.check(1.01 * limit)
-    monkeypatch.setattr(engine, "_alarmed", False)
+    engine._alarmed = False
 
 
 def test_an_evaluation_finds_a_stale_engine_by_itself(world, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,6 +224,7 @@ def test_an_evaluation_finds_a_stale_engine_by_itself(world, monkeypatch: pytest
         with monkeypatch.context() as once:
             once.setattr(engine, "install", lambda pairs: None)
             engine.sync(run.policy.state_dict(), 1)
+            engine.catch_up()
         rollouts = engine.generate(prompts, 2, Sampling(max_tokens=8), seed=0, stream="validation", step=1)
         assert engine.repairs == repairs + 1
         assert gap(run, prompts, rollouts) <= 1e-5
@@ -239,7 +239,44 @@ def test_an_evaluation_finds_a_stale_engine_by_itself(world, monkeypatch: pytest
     engine.sync(run.policy.state_dict(), 0)
 
 
-def test_another_engine_draws_the_same(tmp_path: Path) -> None:
+def test_several_updates_are_one_copy(world, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, engine = world
+    copies: list[int] = []
+    whole = VllmEngine.install
+    monkeypatch.setattr(engine, "install", lambda pairs: (copies.append(engine.version), whole(engine, pairs)))
+    for version in (1, 2, 3):
+        engine.sync(run.policy.state_dict(), version)
+    engine.catch_up()
+    engine.catch_up()
+    assert {r.weight_version for r in sample(engine, questions(run))} == {3}
+    assert copies == [3]
+
+
+def test_an_engine_over_two_processes_is_synced_too() -> None:
+    run = made("rollout.tensor_parallel_size=2")
+    with running(run) as engine, engine.guard.perturbed():  # the self-test has passed
+        assert gap(run, questions(run), sample(engine, questions(run))) > 1e-3
+        engine.sync(run.policy.state_dict(), 1)
+        assert gap(run, questions(run), sample(engine, questions(run))) <= 1e-5
+
+
+def test_an_adapter_is_merged_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = made("model.lora.r=4")
+    with running(run) as engine:
+        base = {name: value.clone() for name, value in run.policy.state_dict().items() if ".base_layer." in name}
+        prompts, before = questions(run), sample(engine, questions(run))
+        with torch.no_grad():
+            for name, parameter in run.policy.named_parameters():
+                if "lora_B" in name:  # was 0: the adapter did nothing
+                    parameter.add_(0.05)
+        assert gap(run, prompts, before) > 1e-3
+        engine.sync(run.policy.state_dict(), 1)
+        assert gap(run, prompts, sample(engine, prompts)) <= 1e-5
+        assert base
+        assert all(torch.equal(run.policy.state_dict()[name], value) for name, value in base.items())
+
+
+def test_another_engine_draws_the_same() -> None:
     drawn = []
     for _ in range(2):
         run = made()

@@ -169,11 +169,12 @@ def _vllm(config: RunConfig) -> Iterator[tuple[str, str]]:
             "model.fp32_head",
             "vLLM computes its head in the network's type; use fp32_head=false, or model.dtype=float32",
         )
-    if config.rollout.tensor_parallel_size > 1:
-        n = config.rollout.tensor_parallel_size
+    workers = config.rollout.tensor_parallel_size
+    if workers > 1 and config.trainer.devices != 1:
         yield (
             "rollout.tensor_parallel_size",
-            f"this version syncs weights to an engine on one device, not on {n}; use 1",
+            f"spreads one engine over {workers} devices, and each of trainer.devices={config.trainer.devices} has an "
+            "engine of its own; use 1, or trainer.devices=1",
         )
 
 

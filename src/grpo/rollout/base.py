@@ -26,9 +26,15 @@ def earlier(prompts: Sequence[Prompt]) -> list[int]:
 
 
 class Faithful:
-    """`check` and `close` of an engine that reads the trainer's own tensors, or none at all: it cannot be stale."""
+    """Part of an engine that reads the trainer's own tensors, or none at all: it cannot be stale, and holds nothing."""
 
     repairs = 0
+
+    def catch_up(self) -> None:
+        """Nothing to copy."""
+
+    def rest(self) -> None:
+        """Nothing to set aside."""
 
     def check(self, mismatch: float) -> bool:
         """See `Engine.check`."""
@@ -36,6 +42,38 @@ class Faithful:
 
     def close(self) -> None:
         """Nothing to give back."""
+
+
+class Wrapping:
+    """What an engine that samples from other weights on purpose asks of the one inside it, `engine`."""
+
+    engine: Engine
+
+    @property
+    def version(self) -> int:
+        """Version of the weights really sampled from."""
+        return self.engine.version
+
+    @property
+    def repairs(self) -> int:
+        """Those of the engine inside."""
+        return self.engine.repairs
+
+    def check(self, mismatch: float) -> bool:
+        """A mismatch on purpose says nothing about the engine, which looks for itself."""
+        return True
+
+    def catch_up(self) -> None:
+        """See `Engine.catch_up`."""
+        self.engine.catch_up()
+
+    def rest(self) -> None:
+        """See `Engine.rest`."""
+        self.engine.rest()
+
+    def close(self) -> None:
+        """See `Engine.close`."""
+        self.engine.close()
 
 
 class Engine(Protocol):
@@ -61,6 +99,14 @@ class Engine(Protocol):
 
     def sync(self, weights: Mapping[str, Tensor], version: int) -> None:
         """Tell the engine that the policy now has these weights after `version` updates."""
+        ...
+
+    def catch_up(self) -> None:
+        """Copy the weights of the last `sync`, where the engine has its own; `generate` does it where nobody did."""
+        ...
+
+    def rest(self) -> None:
+        """No completion is wanted until after the update: leave the memory to it."""
         ...
 
     @property

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from grpo.data import Prompt, Rollout, Sampling
 from grpo.models.lora import is_adapter
-from grpo.rollout.base import Engine
+from grpo.rollout.base import Engine, Wrapping
 
 
 def _changing(model: Any) -> set[str]:
@@ -20,7 +20,7 @@ def _changing(model: Any) -> set[str]:
     return {name for name in names if is_adapter(name)} or names
 
 
-class LaggedEngine:
+class LaggedEngine(Wrapping):
     """Wraps an engine that samples from a private copy of the model.
 
     Until k updates were made the oldest weights known, those of version 0, are sampled from. weights: version 0, where
@@ -42,24 +42,6 @@ class LaggedEngine:
     def _remembered(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """A copy of the weights that updates change."""
         return {name: value.detach().clone() for name, value in weights.items() if name in self.changing}
-
-    @property
-    def version(self) -> int:
-        """Version of the weights really sampled from."""
-        return self.engine.version
-
-    @property
-    def repairs(self) -> int:
-        """Those of the engine inside."""
-        return self.engine.repairs
-
-    def check(self, mismatch: float) -> bool:
-        """Old weights on purpose: the mismatch says nothing about the engine, which looks for itself."""
-        return True
-
-    def close(self) -> None:
-        """See `Engine.close`."""
-        self.engine.close()
 
     def generate(
         self, prompts: Sequence[Prompt], n: int, sampling: Sampling, *, seed: int, stream: str, step: int

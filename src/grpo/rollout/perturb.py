@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from grpo.data import Prompt, Rollout, Sampling
-from grpo.rollout.base import Engine
+from grpo.rollout.base import Engine, Wrapping
 from grpo.rollout.randomness import stable_hash
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def noise(values: Tensor, amount: float, seed: int, version: int, name: str) -> 
     return amount * values.square().mean().sqrt() * drawn
 
 
-class PerturbedEngine:
+class PerturbedEngine(Wrapping):
     """Wraps an engine; where weights are perturbed, that engine must sample from a private copy of the policy.
 
     model    what the wrapped engine samples from
@@ -54,24 +54,6 @@ class PerturbedEngine:
         if perturb.weights:
             self._install(policy.state_dict(), engine.version)
             engine.sync(model.state_dict(), engine.version)
-
-    @property
-    def version(self) -> int:
-        """Version of the weights sampled from, before they were perturbed."""
-        return self.engine.version
-
-    @property
-    def repairs(self) -> int:
-        """Those of the engine inside."""
-        return self.engine.repairs
-
-    def check(self, mismatch: float) -> bool:
-        """A mismatch on purpose says nothing about the engine, which looks for itself."""
-        return True
-
-    def close(self) -> None:
-        """See `Engine.close`."""
-        self.engine.close()
 
     def generate(
         self, prompts: Sequence[Prompt], n: int, sampling: Sampling, *, seed: int, stream: str, step: int

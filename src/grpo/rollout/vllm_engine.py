@@ -1,21 +1,15 @@
 """vLLM in the trainer's process: token ids in, token ids and the processed log μ out.
 
-What vLLM does by itself and must not here: it takes sampling defaults from the model's generation config, reseeds all
-global random states, keeps the KV cache of old weights for equal prompts, and gives sample i of a request the seed
-`seed + i`. Build it in LightningModule.setup, never before: LLM() initialises torch.distributed.
+What vLLM does by itself and must not here: it takes sampling defaults from the model's generation config, advances
+the global random states, keeps the KV cache of old weights for equal prompts, and gives sample i of a request the seed
+`seed + i`.
 """
 
 from __future__ import annotations
 
-import gc
-import os
-import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy
-import torch
 from torch import Tensor
 
 from grpo.data import Prompt, Rollout, Sampling
@@ -24,8 +18,10 @@ from grpo.models.lora import merged_state_dict
 from grpo.rollout.base import earlier
 from grpo.rollout.randomness import stable_hash
 from grpo.rollout.vllm_guard import ALARM, SyncGuard
+from grpo.rollout.vllm_start import kept_random_states, stop_vllm
 
 SEED_BITS = 48
+SLEEPERS = ("weights", "kv_cache")  # vLLM's names of what sleep() takes off a GPU
 
 
 def request_seed(seed: int, stream: str, step: int, prompt_id: str, first_sample: int = 0) -> int:
@@ -34,45 +30,6 @@ def request_seed(seed: int, stream: str, step: int, prompt_id: str, first_sample
     vLLM draws sample i with seed + i: of prompts with neighbouring seeds all samples but one would be the same.
     """
     return (stable_hash(seed, stream, step, prompt_id) % (1 << SEED_BITS)) + first_sample
-
-
-@contextmanager
-def kept_random_states() -> Iterator[None]:
-    """Python's, NumPy's and torch's global random states are afterwards what they were before."""
-    python, array, cpu = random.getstate(), numpy.random.get_state(), torch.get_rng_state()
-    gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
-    try:
-        yield
-    finally:
-        random.setstate(python)
-        numpy.random.set_state(array)
-        torch.set_rng_state(cpu)
-        if gpus is not None:
-            torch.cuda.set_rng_state_all(gpus)
-
-
-def start_vllm(source: str, **settings: Any) -> Any:
-    """An LLM in this very process that uses no tokenizer; settings: as in vllm.LLM."""
-    # Read when vllm is imported: without the first, the engine is another process that no weights reach.
-    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-    for name, value in (("VLLM_LOGGING_LEVEL", "ERROR"), ("VLLM_NO_USAGE_STATS", "1")):
-        os.environ.setdefault(name, value)
-    with kept_random_states():
-        import vllm
-
-        try:
-            return vllm.LLM(
-                model=source,
-                skip_tokenizer_init=True,
-                generation_config="vllm",
-                logprobs_mode="processed_logprobs",
-                disable_log_stats=True,
-                **settings,
-            )
-        except (ValueError, RuntimeError, OSError) as error:
-            raise UserError(
-                f"rollout.kind   vLLM cannot start {source}: {' '.join(str(error).split())[:300]}"
-            ) from error
 
 
 def _reload(worker: Any, pairs: list[tuple[str, Tensor]]) -> None:
@@ -98,29 +55,40 @@ class VllmEngine:
         witnessed: bool = True,
         sleeps: bool = False,
         owns_group: bool = False,
+        workers: int = 1,
         say: Callable[[str], None] = print,
     ) -> None:
-        self.model, self.llm, self.eos_ids, self.decode = model, llm, sorted(eos_ids), decode
-        self.witnessed, self.sleeps, self.say = witnessed, sleeps, say
+        self.model, self.eos_ids, self.decode = model, sorted(eos_ids), decode
+        self.llm: Any = llm
+        self.witnessed, self.sleeps, self.workers, self.say = witnessed, sleeps, workers, say
         self.version, self.repairs = 0, 0
-        self._unproven, self._alarmed, self._comparable = False, False, True
+        self._unproven, self._alarmed, self._comparable, self._behind = False, False, True, False
+        self._asleep: set[str] = set()
         self._owns_group = owns_group
         self.guard = guard(self)
 
     def sync(self, weights: Mapping[str, Tensor], version: int) -> None:
+        """The model has new weights: they are copied before the next completion, once for however many updates.
+
+        weights: those of `model`, which is read itself then, an adapter merged into them.
+        """
+        self.version, self._unproven, self._behind = version, True, True
+
+    def catch_up(self) -> None:
         """Copy the model's weights into vLLM, by name and without the disk.
 
-        weights: those of `model`, which is read itself, an adapter merged into them. All of a `state_dict`, never
-        `named_parameters`: of tied embeddings the latter lacks the head, and on CPU the head then keeps its old
-        packed copy although every parameter compares equal.
+        All of a `state_dict`, never `named_parameters`: of tied embeddings the latter lacks the head, and on CPU the
+        head then keeps its old packed copy although every parameter compares equal.
         """
-        if self.sleeps:
-            self.llm.wake_up(tags=["weights"])
-        self.install(list(merged_state_dict(self.model).items()))
-        self.version, self._unproven = version, True
+        if self._behind:
+            self._wake("weights")
+            self.install(list(merged_state_dict(self.model).items()))
+            self._behind = False
 
     def install(self, pairs: list[tuple[str, Tensor]]) -> None:
-        """Named tensors to the worker."""
+        """Named tensors to the worker, or by way of the CPU to the processes of several."""
+        if self.workers > 1:
+            pairs = [(name, value.cpu()) for name, value in pairs]
         self.llm.collective_rpc(_reload, args=(pairs,))
 
     def state(self) -> dict[str, Tensor]:
@@ -150,13 +118,11 @@ class VllmEngine:
             for prompt, before in zip(prompts, earlier(prompts), strict=True)
         ]
         requests = [{"prompt_token_ids": list(prompt.token_ids)} for prompt in prompts]
-        if self.sleeps:
-            self.llm.wake_up()
+        self.catch_up()
+        self._wake(*SLEEPERS)
         with kept_random_states():
             self.forget()
             answers = self.llm.generate(requests, [self._params(sampling, copies, s) for s in seeds], use_tqdm=False)
-        if self.sleeps:
-            self.llm.sleep(level=1)
         rollouts = []
         for group, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
             outputs = sorted(answer.outputs, key=lambda output: output.index)
@@ -166,13 +132,26 @@ class VllmEngine:
             ]
         return rollouts
 
+    def rest(self) -> None:
+        """Leave the GPU's memory to the update; the weights wait on the CPU."""
+        if self.sleeps and not self._asleep:
+            self.llm.sleep(level=1)
+            self._asleep = set(SLEEPERS)
+
+    def _wake(self, *parts: str) -> None:
+        # One by one and never twice: vLLM would map the memory of an awake part again.
+        for part in parts:
+            if part in self._asleep:
+                self.llm.wake_up(tags=[part])
+                self._asleep.discard(part)
+
     def forget(self) -> None:
         """Drop the cached keys and values: they are the old weights', and a resumed run has none to begin with."""
         if not self.llm.reset_prefix_cache():
             raise RuntimeError("vLLM kept its prefix cache: a request is still running")
 
     def _params(self, sampling: Sampling, n: int, seed: int) -> Any:
-        from vllm import SamplingParams
+        from vllm import SamplingParams  # pyright: ignore[reportMissingImports]
 
         return SamplingParams(
             n=n,
@@ -244,12 +223,5 @@ class VllmEngine:
         """Shut vLLM down, and torch.distributed with it where vLLM had begun it."""
         if self.llm is None:
             return
-        from vllm.distributed import parallel_state
-
-        core = getattr(self.llm.llm_engine.engine_core, "engine_core", self.llm.llm_engine.engine_core)
-        core.shutdown()
+        stop_vllm(self.llm, owns_group=self._owns_group)
         self.llm = None
-        parallel_state.destroy_model_parallel()
-        if self._owns_group:
-            parallel_state.destroy_distributed_environment()
-        gc.collect()

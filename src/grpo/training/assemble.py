@@ -46,6 +46,7 @@ class Run:
     scorer: Scorer
     device: torch.device
     autocast: Callable[[], AbstractContextManager[Any]]
+    say: Callable[[str], None] = print
 
     @property
     def reward_names(self) -> list[str]:

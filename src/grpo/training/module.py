@@ -98,9 +98,13 @@ class GRPOModule(lightning.LightningModule):
 
     def close(self) -> None:
         """Give back what the engines hold; later than `teardown`, since the test still samples."""
-        for engine in dict.fromkeys((getattr(self, "engine", None), getattr(self, "live_engine", None))):
-            if engine is not None:
-                engine.close()
+        for engine in self.both_engines():
+            engine.close()
+
+    def both_engines(self) -> list[Engine]:
+        """For training, and at the weights as they are; often they are one."""
+        made = (getattr(self, "engine", None), getattr(self, "live_engine", None))  # none before `setup`
+        return [engine for engine in dict.fromkeys(made) if engine is not None]
 
     def on_fit_start(self) -> None:
         """The reference follows the policy to its device."""
@@ -133,7 +137,10 @@ class GRPOModule(lightning.LightningModule):
 
     def collect(self, step: int) -> Experience:
         """prompts → rollout → rewards → (filter, resample)."""
-        return self.collector.collect(step, self.timer)
+        experience = self.collector.collect(step, self.timer)
+        for engine in self.both_engines():
+            engine.rest()
+        return experience
 
     def prepare(self, experience: Experience) -> Batch:
         """Masks, advantages and which completions can carry a weight at all."""
@@ -250,12 +257,15 @@ class GRPOModule(lightning.LightningModule):
                 if results[-1].outcome == "updated":
                     with self.timer("sync"):
                         self.sync()
+        with self.timer("sync"):
+            for engine in self.both_engines():
+                engine.catch_up()
         return results
 
     def sync(self) -> None:
-        """The engines learn of the new weights."""
+        """The engines learn of the new weights; one that has a copy of its own copies them when the step is over."""
         self.counters.version += 1
-        for engine in dict.fromkeys((self.engine, self.live_engine)):
+        for engine in self.both_engines():
             engine.sync(self.policy.state_dict(), self.counters.version)
 
     def report(self, step: int, experience: Experience, batch: Batch, results: list[UpdateResult]) -> None:

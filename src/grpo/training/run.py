@@ -91,6 +91,7 @@ class Session:
         self.folder, self.plan, self.stop, self.flags = folder, plan, stop, flags
         self.total = assembled.sizes.steps
         self.progress = Progress(self.total, self.config.budget.generated_tokens, start=plan.step)
+        assembled.say = self.progress.say
         self.state = RunState()
         self.module = make_module(assembled, folder.path)
         self.logger = self._logger()  # last: from here on `run` closes it, whatever happens

@@ -12,8 +12,10 @@ from torch import Tensor
 from grpo.data import Prompt, Rollout
 from grpo.models import load as models
 from grpo.models.folders import locate
-from grpo.rollout.vllm_engine import VllmEngine, start_vllm
+from grpo.rollout import vllm_version
+from grpo.rollout.vllm_engine import VllmEngine
 from grpo.rollout.vllm_guard import TOKENS, SyncGuard
+from grpo.rollout.vllm_start import start_vllm
 from grpo.training.logprobs import completion_logps
 
 PROBES = 4  # prompts of the guard
@@ -76,6 +78,12 @@ def vllm_engine(run: Any, model: Any) -> VllmEngine:
         witnessed=model is run.policy and not config.rollout.perturbed,
         sleeps=run.device.type == "cuda",
         owns_group=own,
+        workers=config.rollout.tensor_parallel_size,
+        say=run.say,
     )
     engine.guard.self_test()
+    run.say(
+        f"  engine      vLLM {vllm_version.installed()} · the sync reaches every tensor · mean |log π − log μ| "
+        f"{engine.guard.usual:.1e} at start, alarm at {engine.guard.alarm:.1e}"
+    )
     return engine
