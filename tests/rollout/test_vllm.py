@@ -86,6 +86,16 @@ def test_a_prompt_that_comes_twice_is_sampled_twice(world) -> None:
     assert [r.token_ids for r in twice if r.group != 1] == [r.token_ids for r in once]
 
 
+def test_more_prompts_than_are_read_at_once(world) -> None:
+    # 64 prompts of 100 different tokens are 6,400, more than CPU_PREFILL: none is cut, and each is what it is alone.
+    run, engine = world
+    long = [Prompt(str(i), tuple((i * 7 + j) % 90 + 5 for j in range(100)), "") for i in range(64)]
+    rollouts = sample(engine, long, n=2, max_tokens=4)
+    assert gap(run, long, rollouts) <= 1e-5
+    alone = sample(engine, long[63:], n=2, max_tokens=4)
+    assert [r.token_ids for r in rollouts[-2:]] == [r.token_ids for r in alone]
+
+
 def test_ends_and_lengths_are_those_of_the_other_engine(world) -> None:
     run, engine = world
     everything = tuple(range(100))

@@ -20,6 +20,7 @@ from grpo.training.logprobs import completion_logps
 
 PROBES = 4  # prompts of the guard
 LONG = 300  # tokens of one more: a cached prefix is whole blocks, and those of vLLM on CPU are 128 tokens long
+CPU_PREFILL = 4096  # tokens of prompts read together on CPU
 CPU_CACHE = 1 << 30  # bytes of KV cache on CPU; a longer queue waits
 
 
@@ -46,7 +47,9 @@ def limits(run: Any) -> dict[str, Any]:
     }
     if gpu:
         return {**found, "gpu_memory_utilization": config.rollout.gpu_memory_utilization, "enable_sleep_mode": True}
-    return {**found, "kv_cache_memory_bytes": CPU_CACHE}
+    # A prompt cut in two rewinds its seeded generator, which vLLM's CPU generators cannot: all of one prompt at once.
+    whole = {"enable_chunked_prefill": False, "max_num_batched_tokens": max(CPU_PREFILL, found["max_model_len"])}
+    return {**found, **whole, "kv_cache_memory_bytes": CPU_CACHE}
 
 
 def vllm_engine(run: Any, model: Any) -> VllmEngine:
