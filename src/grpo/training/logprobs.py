@@ -137,7 +137,7 @@ def completion_logps(
     asked = None if topk_ids is None else topk_ids.to(model.device)[valid]
     size = tokens_per_chunk or chunk_size(vocabulary(model))
 
-    def piece(values: Tensor, start: int) -> tuple[Tensor | None, ...]:
+    def piece(values: Tensor, start: int) -> tuple[Any, ...]:
         at = slice(start, start + size)
         with torch.no_grad():
             ref = None if other is None else tempered(other.to_logits(other.values[at]), temperature)
