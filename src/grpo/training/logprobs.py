@@ -153,7 +153,10 @@ def completion_logps(
         ]
     else:  # one chunk is all there is: nothing to save by a second pass
         found = [piece(part, i * size) for i, part in enumerate(pieces)]
-    return Scored(*(None if part[0] is None else spread(torch.cat(part), valid) for part in zip(*found, strict=True)))
+    columns: list[Any] = [
+        None if part[0] is None else spread(torch.cat(part), valid) for part in zip(*found, strict=True)
+    ]
+    return Scored(*columns)
 
 
 def spread(values: Tensor, valid: Tensor) -> Tensor:
