@@ -15,30 +15,24 @@ from grpo.training.logprobs import chunk_size
 
 def update(config: Any, settings: Any, model: Any, where: Setting) -> Parts:
     """One micro-batch: as many completions as tokens_per_microbatch lets in, at least one."""
-    width = where.limit + config.max_completion_tokens
+    text, width = settings.get_text_config(), where.limit + config.max_completion_tokens
     rows = min(max(1, config.tokens_per_microbatch // width), sizes(config).completions_per_update)
     traced = architecture.build(settings, config.model, where.compute) if where.mixed else model
-    found = {"activations": _activations(config, settings, traced, rows, width, where)}
-    if where.mixed:
-        parameters = _base(model)
-        found["autocast"] = (2 * parameters, "the weights in bfloat16")
-    return {**found, **_logits(config, settings, traced, rows * config.max_completion_tokens, where)}
-
-
-def _base(model: Any) -> int:
-    return sum(p.numel() for n, p in model.named_parameters() if not is_adapter(n))
-
-
-def _activations(config: Any, settings: Any, model: Any, rows: int, width: int, where: Setting) -> tuple[int, str]:
-    text = settings.get_text_config()
-    layers = architecture.activations(model, rows, width, config.max_completion_tokens + 1)
-    words = f"{rows} × {width} tokens"
+    layers, words = architecture.activations(traced, rows, width, config.max_completion_tokens + 1), f"{rows} × {width}"
+    parameters = sum(p.numel() for n, p in model.named_parameters() if not is_adapter(n))
+    logits = _logits(config, settings, traced, rows * config.max_completion_tokens, where)
+    found: Parts = {"activations": (layers, f"{words} tokens")}
     checkpointing = config.model.gradient_checkpointing
-    if checkpointing is True or (checkpointing == "auto" and where.gpu and _base(model) >= CHECKPOINTING_FROM):
+    if checkpointing is True or (checkpointing == "auto" and where.gpu and parameters >= CHECKPOINTING_FROM):
         depth = text.num_hidden_layers
-        layers = layers // depth + depth * rows * width * text.hidden_size * where.compute.itemsize
-        words += ", one layer at a time (gradient checkpointing)"
-    return layers, words
+        inputs = depth * rows * width * text.hidden_size * where.compute.itemsize
+        found["activations"] = (inputs, f"inputs of {depth} layers, {words} tokens (gradient checkpointing)")
+        # The log-probs' backward pass comes first and is over when the first layer is computed again.
+        beyond = max(0, layers // depth - sum(size for size, _ in logits.values()))
+        found["one layer"] = (beyond, "computed again, as far as it is larger than the log-probs before it")
+    if where.mixed:
+        found["autocast"] = (2 * parameters, "the weights in bfloat16")
+    return {**found, **logits}
 
 
 def _logits(config: Any, settings: Any, model: Any, tokens: int, where: Setting) -> Parts:
