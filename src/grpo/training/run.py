@@ -22,6 +22,7 @@ from grpo.data import Prompt, Rollout, Scores
 from grpo.errors import UserError
 from grpo.models import load as models
 from grpo.models import lora
+from grpo.models.tail import whole_logits
 from grpo.plan import memory
 from grpo.recording import curves, wandb
 from grpo.recording.meters import reset_peak_memory
@@ -163,6 +164,7 @@ class Session:
                     restored=self.plan.message or "",
                     logger=wandb.describe(self.logger),
                     memory=memory.plan(self.config, made.policy.config).line(),
+                    whole_logits=whole_logits(made.policy),
                 ),
             )
         )
