@@ -75,20 +75,32 @@ def wait(device: str) -> None:
 
 def precision(context: Context) -> Numbers:
     """log π of sampled completions in float32, under bfloat16 autocast and in pure bfloat16; and log μ in float32."""
+    numbers = _passes(context)
+    gc.collect()
+    if context.device == "cuda":
+        torch.cuda.empty_cache()  # the runs that follow are processes of their own
+    return require(
+        numbers,
+        (numbers["float32_engine_mean"] <= 1e-4, "log μ of a cached decode is not log π in float32"),
+        (numbers["bf16_autocast_mean"] <= 0.05, "bfloat16 autocast moves log π by more than 0.05 nats on average"),
+        (numbers["bf16_pure_mean"] <= 0.1, "pure bfloat16 moves log π by more than 0.1 nats on average"),
+    )
+
+
+def _passes(context: Context) -> Numbers:
     policy, prompts, rollouts = sampled(context)
     cast = partial(torch.autocast, device_type=context.device, dtype=torch.bfloat16)
     ask = partial(completion_logps, prompts=prompts, rollouts=rollouts, temperature=1.0, pad_id=0)
     with torch.no_grad():
-        exact = ask(policy).logp
-        mixed = ask(policy, autocast=cast).logp
+        exact, mixed = ask(policy).logp, ask(policy, autocast=cast).logp
         forward = timed(lambda: ask(policy, autocast=cast), context.device)
-    tokens = sum(r.length for r in rollouts)
     both = timed(lambda: ask(policy, autocast=cast).logp.sum().backward(), context.device, times=2)
     policy.zero_grad(set_to_none=True)
     with torch.no_grad():
         pure = ask(policy.to(torch.bfloat16)).logp
     recorded = torch.tensor([r.logp_rollout for r in rollouts], dtype=exact.dtype, device=exact.device)
-    numbers = {
+    tokens = sum(r.length for r in rollouts)
+    return {
         "tokens": tokens,
         "logp_pass_s": round(forward, 4),
         "logp_tokens_per_s": round(tokens / forward),
@@ -98,16 +110,6 @@ def precision(context: Context) -> Numbers:
         **_apart("bf16_autocast", mixed, exact),
         **_apart("bf16_pure", pure, exact),
     }
-    del policy
-    gc.collect()
-    if context.device == "cuda":
-        torch.cuda.empty_cache()
-    return require(
-        numbers,
-        (numbers["float32_engine_mean"] <= 1e-4, "log μ of a cached decode is not log π in float32"),
-        (numbers["bf16_autocast_mean"] <= 0.05, "bfloat16 autocast moves log π by more than 0.05 nats on average"),
-        (numbers["bf16_pure_mean"] <= 0.1, "pure bfloat16 moves log π by more than 0.1 nats on average"),
-    )
 
 
 def _apart(name: str, one: Tensor, other: Tensor) -> Numbers:

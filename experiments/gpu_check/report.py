@@ -28,7 +28,9 @@ def table(results: Sequence[Numbers]) -> str:
     lines = []
     for made in sorted(results, key=lambda made: (made["device"] == "CPU", made["device"])):
         packages = made["packages"]
-        versions = ", ".join(f"{name} {packages[name]}" for name in ("torch", "transformers", "vllm") if name in packages)
+        versions = ", ".join(
+            f"{name} {packages[name]}" for name in ("torch", "transformers", "vllm") if name in packages
+        )
         commit = ((made.get("git") or {}).get("commit") or "unknown")[:8]
         size = "tiny sizes" if made["small"] else "0.52 B parameters"
         lines += [f"**{made['device']}**, {size}, {versions}, commit {commit}, {made['seconds']:.0f} s:", ""]

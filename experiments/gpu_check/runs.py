@@ -18,7 +18,10 @@ from experiments.gpu_check.check import Context, Failed, Numbers, Skipped, requi
 QUIET = ("preflight=off", "logger=none", "checkpoint.every=null", "checkpoint.export=false", "samples_every=1000000")
 BLIND = ("eval.every=null", "eval.questions=1", "eval.samples=1", "eval.greedy=false", "eval.test_questions=0")
 TIMES = {"time/rollout": "rollout_s", "time/update": "update_s", "time/sync": "sync_s"}
-SPEEDS = {"speed/generated_tokens_per_s": "generated_tokens_per_s", "speed/trained_tokens_per_s": "trained_tokens_per_s"}
+SPEEDS = {
+    "speed/generated_tokens_per_s": "generated_tokens_per_s",
+    "speed/trained_tokens_per_s": "trained_tokens_per_s",
+}
 MISMATCH = {"mismatch/abs_logp_mean": "mismatch_mean", "mismatch/abs_logp_max": "mismatch_max"}
 BOUND = 0.05  # nats, mean |log π − log μ|: both compute in bfloat16, whose rounding is 0.002 of a logit and layer
 
@@ -68,7 +71,7 @@ def ddp(context: Context) -> Numbers:
 
 
 def words(context: Context) -> list[str]:
-    """Overrides of a run of the policy with random weights. No completion ends early, so lengths are at their limits."""
+    """Overrides of a run of the policy with random weights; hardly any completion ends before its limit."""
     folder = model.write(context.work / "policy", small=context.small, device=context.device)
     sizes = (2, 4, 8, 256) if context.small else (16, 8, 256, 16_384)
     names = ("prompts_per_step", "group_size", "max_completion_tokens", "tokens_per_microbatch")

@@ -115,7 +115,8 @@ def test_every_preset_is_checked_and_builds_its_objective(name: str) -> None:
     assert config.choices["preset"] == name
     assert (config.rollout.kind, config.model.kind, config.name) == ("vllm", "hf", "dapo" if name == "dapo" else "grpo")
     assert config.choices["task"] == ("gsm8k" if "gsm8k" in name else "math")
-    assert config.task.system and config.task.extract == "boxed"  # type: ignore[attr-defined]
+    assert config.task.system == r"Please reason step by step, and put your final answer within \boxed{}."
+    assert config.task.extract == "boxed"
     assert build(config).describe()
     assert config.completions_per_step == config.prompts_per_step * config.group_size
     short = preset(name, "max_steps=3", "kl=none", "seed=1")  # the command line still wins
@@ -161,8 +162,8 @@ def test_dapo_as_published() -> None:
     assert (config.completions_per_step, config.updates.per_step) == (512 * 16, 16)
     assert sizes(config).completions_per_update == 512
     assert config.max_completion_tokens == 16_384 + 4096
-    assert config.shaping.interval * config.max_completion_tokens == 4096  # type: ignore[attr-defined]
-    assert (config.surrogate.low, config.surrogate.high) == (0.2, 0.28)  # type: ignore[attr-defined]
+    assert config.shaping.interval * config.max_completion_tokens == 4096
+    assert (config.surrogate.low, config.surrogate.high) == (0.2, 0.28)
     assert (config.choices["kl"], config.schedule.kind, config.schedule.warmup_steps) == ("none", "constant", 20)
     assert (config.sampling.temperature, config.sampling.top_p) == (1.0, 1.0)
     assert (config.eval.samples, config.eval.temperature, config.eval.top_p) == (32, 1.0, 0.7)
@@ -183,4 +184,5 @@ def test_the_start_table_without_weights(tmp_path: Path) -> None:
     assert "178 steps" in text  # 2 · 11,400 // 128
     assert "80.74 M of 7.70 B trained, LoRA r = 32, bfloat16) on cuda:0" in text
     assert "lr 1e-05 constant · rollout vllm · reference the base, adapter off" in text
-    assert "planned" in text and "weights 16 GB" in text
+    assert "  memory      planned" in text
+    assert "weights 16 GB" in text
