@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from experiments.common import REPOSITORY
 from experiments.gpu_check import __main__ as program
 from experiments.gpu_check import model, report, runs
 from experiments.gpu_check.check import Context, Failed, Numbers, Skipped, guarded, require
@@ -74,6 +75,7 @@ def test_what_becomes_of_a_phase(context: Context) -> None:
     made = guarded("a", breaks, context)
     assert (made.status, made.reason) == ("failed", "CUDA error: no kernel image")
     assert "in breaks" in made.trace
+    assert str(REPOSITORY) not in made.trace  # results are kept and shown
     made = guarded("b", measures, context)
     assert (made.status, made.numbers) == ("failed", {"reward": 0.3})
     assert made.reason == "the reward did not rise; nor did it fall"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from experiments.common import REPOSITORY
 
 Numbers = dict[str, Any]
 
@@ -60,8 +63,8 @@ def guarded(name: str, phase: Callable[[Context], Numbers], context: Context) ->
     def result(status: str, numbers: Numbers, error: BaseException | None = None) -> Result:
         trace = ""
         if error is not None and not isinstance(error, Failed | Skipped):
-            trace = "".join(traceback.format_exception(error))[-2000:]
-        reason = "" if error is None else " ".join(f"{error}".split()) or type(error).__name__
+            trace = impersonal("".join(traceback.format_exception(error))[-2000:])
+        reason = "" if error is None else impersonal(" ".join(f"{error}".split())) or type(error).__name__
         return Result(name, status, round(time.monotonic() - began, 1), numbers, reason[:500], trace)
 
     if context.left() < 1:
@@ -75,6 +78,13 @@ def guarded(name: str, phase: Callable[[Context], Numbers], context: Context) ->
         return result("failed", error.numbers, error)
     except Exception as error:  # the whole point: CUDA, vLLM and the compiler fail in their own ways
         return result("failed", {}, error)
+
+
+def impersonal(text: str) -> str:
+    """Without the folders of this machine: results are kept and shown."""
+    for folder, name in ((sys.prefix, "$VIRTUAL_ENV"), (str(REPOSITORY), "."), (str(Path.home()), "~")):
+        text = text.replace(folder, name) if len(folder) > 1 else text  # the home of some containers is /
+    return text
 
 
 @contextmanager

@@ -73,11 +73,11 @@ def ddp(context: Context) -> Numbers:
 def words(context: Context) -> list[str]:
     """Overrides of a run of the policy with random weights; hardly any completion ends before its limit."""
     folder = model.write(context.work / "policy", small=context.small, device=context.device)
-    sizes = (2, 4, 8, 256) if context.small else (16, 8, 256, 16_384)
-    names = ("prompts_per_step", "group_size", "max_completion_tokens", "tokens_per_microbatch")
+    sizes = (2, 4, 8, 256, 64) if context.small else (16, 8, 256, 16_384, 8)
+    names = ("prompts_per_step", "group_size", "max_completion_tokens", "tokens_per_microbatch", "max_prompt_tokens")
     target = "reward.functions.own._target_=experiments.gpu_check.rewards.parity"
     given = [f"{name}={size}" for name, size in zip(names, sizes, strict=True)]
-    return ["model=hf", f"model.path={folder}", "reward=own", target, "max_prompt_tokens=8", "kl=none", *BLIND, *given]
+    return ["model=hf", f"model.path={folder}", "reward=own", target, "kl=none", *BLIND, *given]
 
 
 def speed(context: Context, name: str, *extra: str, compare: bool = True) -> Numbers:
