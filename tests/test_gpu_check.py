@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,11 +29,11 @@ def context(tmp_path: Path) -> Context:
 def test_on_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     file = tmp_path / "cpu.json"
-    words = ["--cpu", "--out", str(file), "--phases", "kernels", "precision", "transformers", "sleeping", "ddp"]
+    words = ["--cpu", "--out", str(file), "--phases", "kernels", "precision", "transformers", "sleeping"]
     assert program.main(words) == 0
     made = json.loads(file.read_text())
     status = {phase["name"]: phase["status"] for phase in made["phases"]}
-    assert status == {"kernels": "ok", "precision": "ok", "transformers": "ok", "sleeping": "skipped", "ddp": "skipped"}
+    assert status == {"kernels": "ok", "precision": "ok", "transformers": "ok", "sleeping": "skipped"}
     numbers = {phase["name"]: phase.get("numbers", {}) for phase in made["phases"]}
     assert numbers["precision"]["tokens"] == 2 * 4 * 8
     assert numbers["precision"]["float32_engine_mean"] < 1e-5 < numbers["precision"]["bf16_autocast_mean"]
@@ -151,6 +152,12 @@ def test_a_reward_that_falls_is_no_success(context: Context, monkeypatch: pytest
     faked(monkeypatch, context, rising[::-1])
     with pytest.raises(Failed, match="the reward did not rise"):
         runs.smoke(context)
+
+
+def test_one_gpu_is_not_enough_for_two(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(Skipped, match="two GPUs are needed, here is 1"):
+        runs.ddp(replace(context, device="cuda"))
 
 
 def test_a_child_that_fails_or_hangs_is_a_sentence() -> None:

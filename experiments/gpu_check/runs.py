@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean, median
@@ -23,6 +24,7 @@ SPEEDS = {
     "speed/trained_tokens_per_s": "trained_tokens_per_s",
 }
 MISMATCH = {"mismatch/abs_logp_mean": "mismatch_mean", "mismatch/abs_logp_max": "mismatch_max"}
+ACCELERATORS = {"cuda": "gpu", "cpu": "cpu"}
 BOUND = 0.05  # nats, mean |log π − log μ|: both compute in bfloat16, whose rounding is 0.002 of a logit and layer
 
 
@@ -61,13 +63,16 @@ def vllm_speed(context: Context) -> Numbers:
 
 
 def ddp(context: Context) -> Numbers:
-    """The embedded policy on two GPUs."""
+    """The embedded policy on two GPUs, or in two processes on a CPU."""
     import torch
 
-    if torch.cuda.device_count() < 2:
-        raise Skipped(f"two GPUs are needed, here are {torch.cuda.device_count()}")
-    folder = train(context, "ddp", *BLIND, "trainer=ddp", "trainer.devices=2", "max_steps=5", accelerator=False)
-    return {"steps": len([row for row in rows(folder) if "reward" in row])}
+    gpus = torch.cuda.device_count()
+    if context.device == "cuda" and gpus < 2:
+        raise Skipped(f"two GPUs are needed, here is {gpus}")
+    devices = ("trainer=ddp", "trainer.devices=2", f"trainer.accelerator={ACCELERATORS[context.device]}")
+    folder = train(context, "ddp", *BLIND, "max_steps=5", where=devices)
+    steps = len([row for row in rows(folder) if "reward" in row])
+    return require({"steps": steps}, (steps == 5, "steps are missing"))
 
 
 def words(context: Context) -> list[str]:
@@ -109,10 +114,10 @@ def memory(asked: list[str], measured: float) -> Numbers:
     return {**shown, "measured_over_planned": round(measured / planned, 3)}
 
 
-def train(context: Context, name: str, *overrides: str, accelerator: bool = True) -> Path:
+def train(context: Context, name: str, *overrides: str, where: Sequence[str] = ()) -> Path:
     """`python -m grpo` in a process group of its own, ended when the time is; its run folder."""
     folder = context.work / "runs" / name
-    where = [f"trainer={'gpu' if context.device == 'cuda' else 'cpu'}"] if accelerator else []
+    where = where or [f"trainer={ACCELERATORS[context.device]}"]
     command = [sys.executable, "-m", "grpo", *where, *QUIET, *overrides, f"run_dir={folder}"]
     child(command, context.left())
     return folder
@@ -121,7 +126,10 @@ def train(context: Context, name: str, *overrides: str, accelerator: bool = True
 def child(command: list[str], seconds: float) -> str:
     """Its standard output; `Failed` with the last lines of its errors where it does not end well or in time."""
     pipe = subprocess.PIPE
-    process = subprocess.Popen(command, cwd=REPOSITORY, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+    offline = {**os.environ, "HF_HUB_OFFLINE": "1"}  # nothing is downloaded, and nothing waits for a network
+    process = subprocess.Popen(
+        command, cwd=REPOSITORY, env=offline, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    )
     try:
         out, errors = process.communicate(timeout=max(1.0, seconds - 2.0))
     except BaseException as error:  # also the alarm of the phase

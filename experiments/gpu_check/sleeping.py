@@ -34,9 +34,9 @@ def sleeping(context: Context) -> Numbers:
 
 def main(folder: str) -> None:
     """GB that vLLM holds awake, asleep and awake again, as the driver counts them."""
-    from vllm import SamplingParams
+    from vllm import SamplingParams  # pyright: ignore[reportMissingImports]
 
-    from grpo.rollout.vllm_engine import start_vllm
+    from grpo.rollout.vllm_start import start_vllm
 
     def held() -> float:
         free, total = torch.cuda.mem_get_info()
