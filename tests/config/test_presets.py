@@ -167,6 +167,8 @@ def test_dapo_as_published() -> None:
     assert (config.choices["kl"], config.schedule.kind, config.schedule.warmup_steps) == ("none", "constant", 20)
     assert (config.sampling.temperature, config.sampling.top_p) == (1.0, 1.0)
     assert (config.eval.samples, config.eval.temperature, config.eval.top_p) == (32, 1.0, 0.7)
+    # 28 layers · 2 · 4 heads · 128 · 2 bytes a token, and what half of 80 GB leaves beside the weights of the engine
+    assert config.rollout.max_rows * 6000 * 28 * 2 * 4 * 128 * 2 < 0.5 * H100 - 2 * LARGE.parameters
     assert (config.model.lr, config.optimizer.lr) == (1e-6, 1e-5)  # the adapter's is ten times the paper's
 
 
