@@ -117,6 +117,7 @@ def test_every_preset_is_checked_and_builds_its_objective(name: str) -> None:
     assert config.choices["task"] == ("gsm8k" if "gsm8k" in name else "math")
     assert config.task.system == r"Please reason step by step, and put your final answer within \boxed{}."
     assert config.task.extract == "boxed"
+    assert config.trainer.accelerator == "gpu"
     assert build(config).describe()
     assert config.completions_per_step == config.prompts_per_step * config.group_size
     short = preset(name, "max_steps=3", "kl=none", "seed=1")  # the command line still wins
@@ -127,7 +128,7 @@ def test_every_preset_is_checked_and_builds_its_objective(name: str) -> None:
 def test_every_preset_fits_its_card(name: str, tmp_path: Path) -> None:
     """vLLM and the trainer take turns: what is kept, and the larger of vLLM's share and of an update."""
     shape, card = CARDS[name]
-    config = preset(name, f"model.path={folder(tmp_path, shape)}", "trainer=gpu")
+    config = preset(name, f"model.path={folder(tmp_path, shape)}")
     made, share = plan(config), config.rollout.gpu_memory_utilization * card
     adapter = shape.adapter(config.model.lora.r) if config.model.lora.r else 0
     width = 4 if config.model.dtype == "auto" else 2
