@@ -45,6 +45,7 @@ def write(folder: Path, *, small: bool, device: str = "cpu") -> Path:
     with torch.no_grad():
         model.model.norm.weight.fill_(SPREAD)
     model.generation_config = GenerationConfig(eos_token_id=config.eos_token_id, pad_token_id=config.pad_token_id)
-    model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(TINY).save_pretrained(folder)
-    return folder
+    part = folder.with_name(f"{folder.name}.part")  # a phase that is ended while it writes leaves no half of a model
+    model.save_pretrained(part)
+    AutoTokenizer.from_pretrained(TINY).save_pretrained(part)
+    return part.rename(folder)

@@ -25,7 +25,7 @@ SPEEDS = {
 }
 MISMATCH = {"mismatch/abs_logp_mean": "mismatch_mean", "mismatch/abs_logp_max": "mismatch_max"}
 ACCELERATORS = {"cuda": "gpu", "cpu": "cpu"}
-BOUND = 0.05  # nats, mean |log π − log μ|: both compute in bfloat16, whose rounding is 0.002 of a logit and layer
+BOUND = 0.1  # nats, mean |log π − log μ| where both compute in bfloat16: about three times what two such passes differ
 
 
 def smoke(context: Context) -> Numbers:

@@ -23,7 +23,7 @@ def sleeping(context: Context) -> Numbers:
         raise Skipped("vLLM is not installed")
     folder = model.write(context.work / "policy", small=context.small, device=context.device)
     out = child([sys.executable, "-m", "experiments.gpu_check.sleeping", str(folder)], context.left())
-    numbers = json.loads(out.strip().splitlines()[-1])
+    numbers = json.loads(next(line for line in reversed(out.splitlines()) if line.startswith("{")))
     freed = numbers["awake_gb"] - numbers["asleep_gb"]
     return require(
         numbers | {"freed_gb": round(freed, 2)},
