@@ -1,9 +1,9 @@
 """What each engine's runs came to, from the report of their sweep.
 
-    python -m grpo.sweep experiments/engines/engines.yaml --folder runs/engines     # six runs: minutes on 2 cores
-    python -m grpo.report runs/engines --out runs/engines/report
-    python -m experiments.engines.learning runs/engines/report/summary.csv          # keeps it, and writes learning.md
-    python -m experiments.engines.learning                                          # the table again, from what is kept
+python -m grpo.sweep experiments/engines/engines.yaml --folder runs/engines     # six runs: minutes on 2 cores
+python -m grpo.report runs/engines --out runs/engines/report
+python -m experiments.engines.learning runs/engines/report/summary.csv          # keeps it, and writes learning.md
+python -m experiments.engines.learning                                          # the table again, from what is kept
 """
 
 from __future__ import annotations

@@ -29,9 +29,7 @@ def rate(engine: Any, run: Run, step: int) -> float:
     config = run.config
     prompts = run.book.train(step, config.prompts_per_step)
     begun = time.perf_counter()
-    drawn = engine.generate(
-        prompts, config.group_size, training_sampling(config), seed=0, stream="train/0", step=step
-    )
+    drawn = engine.generate(prompts, config.group_size, training_sampling(config), seed=0, stream="train/0", step=step)
     return sum(r.length for r in drawn) / (time.perf_counter() - begun)
 
 

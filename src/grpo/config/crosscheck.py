@@ -160,8 +160,6 @@ def _rollout(config: RunConfig) -> Iterator[tuple[str, str]]:
 def _vllm(config: RunConfig) -> Iterator[tuple[str, str]]:
     if config.rollout.kind != "vllm":
         return
-    if vllm_version.installed() is None:
-        yield "rollout.kind", vllm_version.MISSING
     if config.model.dtype == "float64":
         yield "model.dtype", "vLLM does not compute in float64; use float32, or rollout=transformers"
     if config.model.fp32_head and (config.model.dtype in ("bfloat16", "float16") or config.trainer.precision != "auto"):

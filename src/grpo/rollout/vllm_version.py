@@ -1,8 +1,17 @@
-"""Is vLLM there, and is it one that was tested? Asked before anything heavy is imported."""
+"""Is vLLM there, and is it one that was tested? Asked before anything heavy is imported.
+
+Whether it is there is no part of a configuration's check: a run of it is planned and reported on other machines.
+"""
 
 from __future__ import annotations
 
 from importlib import metadata, util
+from typing import TYPE_CHECKING
+
+from grpo.errors import UserError
+
+if TYPE_CHECKING:
+    from grpo.config.schema import RunConfig
 
 TESTED = ((0, 32), (0, 33))  # from, below
 MISSING = (
@@ -21,6 +30,12 @@ def installed() -> str | None:
         except metadata.PackageNotFoundError:
             continue
     return "unknown"
+
+
+def require(config: RunConfig) -> None:
+    """UserError where a run wants vLLM and this environment has none."""
+    if config.rollout.kind == "vllm" and installed() is None:
+        raise UserError(f"rollout.kind   {MISSING}")
 
 
 def warnings() -> list[str]:

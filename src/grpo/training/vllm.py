@@ -65,7 +65,7 @@ def vllm_engine(run: Any, model: Any) -> VllmEngine:
 
     def guard(engine: VllmEngine) -> SyncGuard:
         prompts = run.book.train(0, min(PROBES, run.book.size("train")))
-        ids = (prompts[0].token_ids * LONG)[: min(LONG, lengths["max_model_len"] - TOKENS)]
+        ids = (prompts[0].token_ids * LONG)[: max(1, min(LONG, lengths["max_model_len"] - TOKENS))]
         prompts.append(Prompt("long", ids, ""))
         return SyncGuard(engine, model, prompts, logps, temperature=temperature, dtype=dtype)
 
