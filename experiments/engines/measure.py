@@ -3,8 +3,8 @@
     python -m experiments.engines.measure                        # the embedded policy and SmolLM2 (make smollm2)
     python -m experiments.engines.measure --rounds 9
 
-The engines sample each training step in turn, after one that is not counted, so that a slow minute hits both. A round's
-ratio is vLLM's rate over that of transformers; the median and the range of the rounds are printed and written to speed.md.
+The engines sample each training step in turn, after one that is not counted, so that a slow minute hits both. The ratio
+of a round is vLLM's rate over that of transformers; the rounds' median and range are printed and written to speed.md.
 """
 
 from __future__ import annotations
