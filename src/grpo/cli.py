@@ -97,6 +97,10 @@ def _main(argv: list[str]) -> int:
     from grpo.config.check import load
 
     config, resolved = load(args.overrides, composer)
+    from grpo.ranks import launch
+
+    if launch.needed(config.trainer):
+        return launch.supervise(config, flags)
     from grpo.training.run import run  # torch, lightning and transformers: 11 s, hence last
 
     try:

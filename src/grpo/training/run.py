@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import lightning
+from lightning.pytorch.plugins.environments import TorchElasticEnvironment
+from lightning.pytorch.strategies import DDPStrategy
 from torch.utils.data import DataLoader
 
 from grpo import start
@@ -23,10 +25,14 @@ from grpo.errors import UserError
 from grpo.models import load as models
 from grpo.models import lora
 from grpo.plan import memory
+from grpo.ranks import launch
+from grpo.ranks.mute import Mute
+from grpo.ranks.ranks import Elsewhere, Ranks, backend, together
 from grpo.recording import curves, wandb
 from grpo.recording.meters import reset_peak_memory
 from grpo.recording.progress import Progress, end_lines
 from grpo.recording.recorder import Recorder
+from grpo.rollout.shared import shared
 from grpo.runs import checkpoint, resume
 from grpo.runs.folder import RunFolder
 from grpo.runs.golds import look
@@ -34,7 +40,7 @@ from grpo.runs.nonfinite import NonFinite
 from grpo.runs.preflight import preflight
 from grpo.runs.signals import GracefulStop
 from grpo.training.assemble import Run, assemble, cpu_threads, make_module, training_sampling, transformers_engine
-from grpo.training.callbacks import Evaluation, Recording, Stopping, budget_spent
+from grpo.training.callbacks import Evaluation, Handlers, Recording, Stopping, budget_spent
 from grpo.training.collect import score
 from grpo.training.persistence import Checkpoints, Restore, RunState
 
@@ -46,25 +52,44 @@ def run(config: Any, resolved: Mapping[str, Any], flags: Sequence[str] = ()) -> 
 
     flags: what the command line held besides overrides (--config-dir), for the command that repeats the run.
     """
+    if launch.needed(config.trainer):
+        return launch.supervise(config, flags)
     quieten()
+    try:
+        with together(config.trainer) as ranks:
+            code = _run(config, resolved, flags, ranks)
+    except Elsewhere:
+        return 0
+    return code if ranks.first else 0  # how it ended is rank 0's to tell
+
+
+def _run(config: Any, resolved: Mapping[str, Any], flags: Sequence[str], ranks: Ranks) -> int:
+    """The run, on one of its ranks."""
     if config.logger.kind == "wandb":
-        wandb.choose_mode(config.logger.mode)  # a mistake is told before anything is written
+        ranks.once(lambda: wandb.choose_mode(config.logger.mode))  # a mistake is told before anything is written
     digest = config_hash(resolved)
     root = config.sweep or config.output_dir
     place: dict[str, Any] = {"root": root, "name": config.name, "config_hash": digest, "seed": config.seed}
     place["folder"] = config.run_dir  # exactly there, where a sweep says so
-    plan = resume.plan(config.resume, **place, resolved=resolved)
+    plan = ranks.once(lambda: resume.plan(config.resume, **place, resolved=resolved))
     if plan.finished is not None and plan.folder is None and (config.sweep or config.run_dir):
-        print(f"resume=auto: {plan.finished} is done; there is nothing to do")
+        if ranks.first:
+            print(f"resume=auto: {plan.finished} is done; there is nothing to do")
         return 0
-    assembled = assemble(config)
-    if plan.folder is not None:
-        folder = RunFolder.reopen(plan.folder, step=plan.step)
-    else:
-        folder = RunFolder.create(resolved, assembled.objective.describe(), **place)
+    assembled = ranks.each(lambda: assemble(config, ranks))
+
+    def enter() -> RunFolder:
+        if plan.folder is not None:
+            return RunFolder.reopen(plan.folder, step=plan.step)
+        return RunFolder.create(resolved, assembled.objective.describe(), **place)
+
+    folder: Any = ranks.once(enter)
+    if not ranks.first:
+        folder = Mute(path=folder.path, checkpoints=folder.checkpoints)
+        launch.keep_log(folder.path, ranks.rank)
     with GracefulStop() as stop:
         try:
-            return Session(assembled, resolved, folder, plan, stop, flags).run()
+            return ranks.each(lambda: Session(assembled, resolved, folder, plan, stop, flags)).run()
         except BaseException as error:
             # Lightning turns a second Ctrl-C into SystemExit(1).
             if isinstance(error, KeyboardInterrupt | SystemExit):
@@ -89,13 +114,15 @@ class Session:
     ) -> None:
         self.made, self.config, self.resolved = assembled, assembled.config, resolved
         self.folder, self.plan, self.stop, self.flags = folder, plan, stop, flags
-        self.total = assembled.sizes.steps
-        self.progress = Progress(self.total, self.config.budget.generated_tokens, start=plan.step)
-        assembled.say = self.progress.say
+        self.total, self.ranks = assembled.sizes.steps, assembled.ranks
         self.state = RunState()
         self.module = make_module(assembled, folder.path)
-        self.logger = self._logger()  # last: from here on `run` closes it, whatever happens
-        self.recorder = Recorder(folder.path, self.logger)
+        self.logger, self.recorder, self.progress = None, Mute(), Mute()
+        if self.ranks.first:
+            self.progress = Progress(self.total, self.config.budget.generated_tokens, start=plan.step)
+            self.logger = self._logger()  # last: from here on `run` closes it, whatever happens
+            self.recorder = Recorder(folder.path, self.logger)
+        assembled.say = self.progress.say
 
     def run(self) -> int:
         """Start table, preflight, training, test, export, curves, last words; returns the exit code."""
@@ -103,14 +130,15 @@ class Session:
         try:
             self.announce()
             self.preflight()
-            if self.stop.requested is None:
+            if self.asked() is None:
                 self.train()
-            ended = "stopped" if self.stop.requested else "done"
+            ended = "stopped" if self.asked() else "done"
             if ended == "done":
                 self.finish()
-            curves.draw(self.folder.path)
-            self.progress.close()
-            self.say_lines(["", *self.last_words(ended, time.monotonic() - began)])
+            if self.ranks.first:
+                curves.draw(self.folder.path)
+                self.progress.close()
+                self.say_lines(["", *self.last_words(ended, time.monotonic() - began)])
         finally:
             self.progress.close()
             self.recorder.close(ended)
@@ -120,6 +148,13 @@ class Session:
         reason = self.reason if ended == "done" else self.stop.requested
         self.folder.status(ended, step=self.module.counters.step, reason=reason)
         return 0 if ended == "done" else 128 + signal.Signals[str(self.stop.requested)].value
+
+    def asked(self) -> str | None:
+        """SIGINT or SIGTERM, if any rank was asked to stop: the same answer on all of them."""
+        heard = [name for name in self.ranks.all(lambda: self.stop.requested) if name]
+        if heard:
+            self.stop.hear(heard[0])
+        return heard[0] if heard else None
 
     def _logger(self) -> Any:
         config = self.config
@@ -139,6 +174,8 @@ class Session:
 
     def announce(self) -> None:
         """The start table, before anything is sampled."""
+        if not self.ranks.first:
+            return
         made, book = self.made, self.made.book
         first = book.train(self.plan.step, 1)[0]
         self.say_lines(
@@ -151,7 +188,10 @@ class Session:
                     parameters=made.policy.num_parameters(),
                     trainable=None if self.config.model.lora.r is None else lora.counts(made.policy)[0],
                     dtype=precision(made.policy.dtype, made.autocast is not nullcontext),
-                    device=str(made.device),
+                    device=made.device.type if self.ranks.world > 1 else str(made.device),
+                    devices=self.ranks.world,
+                    backend=backend(made.device.type == "cuda") if self.ranks.world > 1 else "",
+                    whole=made.objective.needs_whole_update,
                     threads=cpu_threads() if made.device.type == "cpu" else None,
                     reference=reference_word(made.reference),
                     train_questions=book.size("train"),
@@ -177,9 +217,9 @@ class Session:
         config = self.config
         if config.preflight_mode == "off" or self.plan.checkpoint is not None:
             return
-        engine = transformers_engine(self.made, self.made.policy)
+        engine = shared(transformers_engine(self.made, self.made.policy), self.ranks)
         sampling, made = training_sampling(config), self.made
-        golds = look(config.task, made.scorer.functions[made.scorer.accuracy_name])
+        golds = look(config.task, made.scorer.functions[made.scorer.accuracy_name]) if self.ranks.first else None
         self.say_lines(start.aligned([("answers", line) for line in (golds.lines() if golds else [])]))
 
         def sample(round_: int) -> tuple[list[Prompt], list[Rollout], Scores]:
@@ -189,8 +229,14 @@ class Session:
             )
             return prompts, rollouts, score(made.scorer, made.objective.shaping, prompts, rollouts, sampling.max_tokens)
 
-        report = preflight(sample, config.group_size, max_completion_tokens=config.max_completion_tokens)
-        self.say_lines(start.aligned([("preflight", line) for line in report.enforce(config.preflight_mode)]))
+        report = preflight(
+            sample,
+            config.group_size,
+            max_completion_tokens=config.max_completion_tokens,
+            clock=lambda: self.ranks.once(time.monotonic),  # its limit is a decision
+        )
+        lines = self.ranks.once(lambda: report.enforce(config.preflight_mode))
+        self.say_lines(start.aligned([("preflight", line) for line in lines]))
 
     def train(self) -> None:
         """Lightning's Trainer over a finite loader of step numbers; everything else happens in the callbacks."""
@@ -198,15 +244,21 @@ class Session:
         config = self.config
         if self.plan.folder is not None:
             self.recorder.cut_back(self.plan.step if self.plan.checkpoint is not None else -1)
-        shared = {"config": config, "state": self.state, "recorder": self.recorder}
+        common = {"config": config, "state": self.state, "recorder": self.recorder}
         self.evaluation = Evaluation(
-            **shared, book=self.made.book, scorer=self.made.scorer, total=self.total, say=self.progress.say
+            **common, book=self.made.book, scorer=self.made.scorer, total=self.total, say=self.progress.say
         )
         identity = {"config_hash": config_hash(self.resolved), "seed": config.seed}
         restored = checkpoint.load(self.plan.checkpoint) if self.plan.checkpoint else None
+        writers = [
+            Recording(
+                config=config, recorder=self.recorder, folder=self.folder, progress=self.progress, total=self.total
+            ),
+            Checkpoints(**common, folder=self.folder, stop=self.stop, identity=identity),
+        ]
         trainer = lightning.Trainer(
             accelerator=self.made.device.type if self.made.device.type == "cpu" else "gpu",
-            devices=1,
+            **self.devices(),
             max_epochs=1,  # one pass over the loader; max_steps would count optimizer updates
             max_steps=-1,
             logger=False,
@@ -214,19 +266,27 @@ class Session:
             enable_progress_bar=False,
             enable_model_summary=False,
             callbacks=[
+                Handlers(self.stop),
                 Restore(restored, self.state),
                 self.evaluation,
-                Recording(
-                    config=config, recorder=self.recorder, folder=self.folder, progress=self.progress, total=self.total
-                ),
-                Checkpoints(**shared, folder=self.folder, stop=self.stop, identity=identity),
-                Stopping(config=config, stop=self.stop),
+                *(writers if self.ranks.first else []),
+                Stopping(config=config, asked=self.asked),
             ],
         )
         spent = restored and budget_spent(config, restored.state["counters"]["generated_tokens"])
         end = ENDLESS if self.total is None else self.total
         steps = range(self.plan.step, self.plan.step if spent else end)  # empty: stopped between last step and test
         trainer.fit(self.module, DataLoader(steps, batch_size=None))  # type: ignore[arg-type]
+
+    def devices(self) -> dict[str, Any]:
+        """One device, or the ranks' under DDP: our group is there, and each rank reads all step numbers."""
+        if self.ranks.world == 1:
+            return {"devices": 1}
+        strategy = DDPStrategy(
+            process_group_backend=backend(self.made.device.type == "cuda"),
+            cluster_environment=TorchElasticEnvironment(),
+        )
+        return {"devices": self.ranks.world, "strategy": strategy, "use_distributed_sampler": False}
 
     @property
     def reason(self) -> str:
@@ -236,12 +296,13 @@ class Session:
 
     def finish(self) -> None:
         """Test with the last weights, the policy as a folder, the summary."""
+        self.made.policy.to(self.made.device)  # Lightning leaves it on the CPU
         if self.config.eval.test_questions:
             metrics = self.evaluation.test(self.module)
             self.recorder.metrics(self.module.counters.step, metrics)
             self.recorder.summary(metrics)
             self.progress.result(metrics)
-        if self.config.checkpoint.export:
+        if self.config.checkpoint.export and self.ranks.first:
             models.export(self.made.policy, self.made.tokenizer, self.folder.path / "policy")
             if self.config.model.lora.r is not None:
                 lora.export_adapter(self.made.policy, self.folder.path / "policy_adapter")
