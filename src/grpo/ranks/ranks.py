@@ -150,7 +150,7 @@ def backend(gpu: bool) -> str:
 
 @contextmanager
 def together(trainer: Any) -> Iterator[Ranks]:
-    """The ranks of a run. Their group is made here, before Lightning, which takes over the one that it finds."""
+    """The ranks of a run. Their group is made here, before Lightning, which like us takes over the one it finds."""
     place = joined(trainer)
     if place is None:
         yield ALONE
@@ -158,6 +158,9 @@ def together(trainer: Any) -> Iterator[Ranks]:
     gpu = trainer.accelerator == "gpu" or (trainer.accelerator == "auto" and torch.cuda.is_available())
     if gpu:
         torch.cuda.set_device(place.local_rank)
-    distributed.init_process_group(backend(gpu), rank=place.rank, world_size=place.world, timeout=TIMEOUT)
+    own = not distributed.is_initialized()
+    if own:
+        distributed.init_process_group(backend(gpu), rank=place.rank, world_size=place.world, timeout=TIMEOUT)
     yield Several(place)
-    distributed.destroy_process_group()  # not after an error: others may wait inside a collective
+    if own:
+        distributed.destroy_process_group()  # not after an error: others may wait inside a collective
