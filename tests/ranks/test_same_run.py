@@ -65,7 +65,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str,
         for rank in (0, 1)
     ]
     try:
-        codes = [process.wait(timeout=300) for process in processes]
+        codes = [process.wait(timeout=900) for process in processes]
     finally:
         for process in processes:
             process.kill()

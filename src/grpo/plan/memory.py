@@ -1,11 +1,12 @@
 """Memory of one step on one device, in bytes: what stays, and the larger of what a rollout and an update add to it.
 
-    kept     weights + gradients + 2 moments + reference + lagged copies
+    kept     weights + gradients + 2 moments + reference + lagged copies + buckets of several devices
     rollout  KV cache of the rows decoded together + their logits
     update   what the layers keep for the backward pass of one micro-batch + its log-probs over the vocabulary
     peak     kept + max(rollout, update)
 
 Every prompt and completion counts at its limit (max_prompt_tokens, max_completion_tokens). GB are 10⁹ bytes.
+With trainer.devices > 1 the lines are those of each device, which has a share of the completions and all of the rest.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from grpo.config.sizes import sizes
 from grpo.models.load import CHECKPOINTING_FROM, pick_dtype
 from grpo.models.lora import counts, is_adapter
 from grpo.plan import architecture
+from grpo.ranks.place import wanted
 from grpo.training.assemble import prompt_limit
 
 CHUNK = 4096  # tokens whose log-probs are taken together, as in training/logprobs.py
@@ -99,12 +101,18 @@ def plan(config: Any, settings: Any | None = None) -> Plan:
     text = settings.get_text_config()
     limit = prompt_limit(config, getattr(text, "max_position_embeddings", None))
     return Plan(
-        title=f"{title} · {'gpu' if gpu else 'cpu'} · prompts of {limit}, completions of "
+        title=f"{title} · {_place(config, gpu)} · prompts of {limit}, completions of "
         f"{config.max_completion_tokens} tokens",
         kept=_kept(config, every, trained, changing=trained),
         rollout=_rollout(config, text, limit, compute),
         update=_update(config, settings, model, limit, compute, mixed=mixed, gpu=gpu),
     )
+
+
+def _place(config: Any, gpu: bool) -> str:
+    """cpu, gpu, or each of 8 gpus: the lines are one device's."""
+    count, kind = wanted(config.trainer), "gpu" if gpu else "cpu"
+    return kind if count == 1 else f"each of {count} {kind}s"
 
 
 def _numbers(model: Any, *, trained: bool) -> dict[torch.dtype, int]:
@@ -140,6 +148,8 @@ def _kept(
     if build_objective(config).needs_reference:
         words = "the base with the adapter off: no copy" if adapter else "a copy of the weights"
         kept["reference"] = (0 if adapter else _bytes(every), words)
+    if wanted(config.trainer) > 1:
+        kept["buckets"] = (_bytes(changing or trained), "DDP's room for another copy of the gradients")
     if lag := config.rollout.lag:
         copies = lag + 2  # the engine's own, and those of versions −lag … 0
         kept["lagged weights"] = (copies * _bytes(changing or trained), f"{copies} copies of what is trained")
@@ -149,7 +159,7 @@ def _kept(
 def _rollout(config: Any, text: Any, limit: int, compute: torch.dtype) -> dict[str, tuple[int, str]]:
     """The transformers engine: whole groups up to rollout.max_rows, each prompt prefilled once."""
     most, group = config.rollout.max_rows, config.group_size
-    prompts = max(1, min(config.prompts_per_step, most // group))
+    prompts = max(1, min(-(-config.prompts_per_step // wanted(config.trainer)), most // group))
     rows = min(most, prompts * group)
     heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
     width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
@@ -171,7 +181,8 @@ def _update(
     """One micro-batch: as many completions as tokens_per_microbatch lets in, at least one."""
     text = settings.get_text_config()
     width = limit + config.max_completion_tokens
-    rows = min(max(1, config.tokens_per_microbatch // width), sizes(config).completions_per_update)
+    share = -(-sizes(config).completions_per_update // wanted(config.trainer))
+    rows = min(max(1, config.tokens_per_microbatch // width), share)
     traced = architecture.build(settings, config.model, compute) if mixed else model
     layers = architecture.activations(traced, rows, width, config.max_completion_tokens + 1)
     words = f"{rows} × {width} tokens"
