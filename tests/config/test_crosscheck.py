@@ -239,7 +239,9 @@ def test_no_more_devices_than_gpus(composer: Composer, monkeypatch: pytest.Monke
         assert made(composer, f"trainer={trainer}", "trainer.devices=2").trainer.devices == 2
     assert made(composer, "trainer=cpu", "trainer.devices=3").trainer.devices == 3
     # auto is all of them, of which each needs a group.
-    sentence = "trainer.devices   2 devices share whole groups, and a step has 1; use at most 1, or more prompts_per_step"
+    sentence = (
+        "trainer.devices   2 devices share whole groups, and a step has 1; use at most 1, or more prompts_per_step"
+    )
     assert said(composer, "trainer=ddp", "prompts_per_step=1") == sentence
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert made(composer, "trainer=gpu", "trainer.devices=3").trainer.devices == 3  # a plan for another machine

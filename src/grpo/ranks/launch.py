@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,7 @@ def environment(rank: int, world: int, port: int, given: Mapping[str, str] = os.
 
 
 def keep_log(folder: Path, rank: int) -> None:
-    """In a rank, as soon as the run's folder is known: its output so far and from now on is <folder>/rank-<rank>.log."""
+    """In a rank, as soon as the run's folder is known: its output, also what came before, is <folder>/rank-1.log, …"""
     if (before := os.environ.get(LOG)) is None:
         return
     target = folder.resolve() / f"rank-{rank}.log"

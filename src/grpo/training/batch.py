@@ -158,9 +158,7 @@ def microbatches(
     return [torch.tensor(part, dtype=torch.long) for part in parts]
 
 
-def shares(
-    batch: Batch, count: int, rows: Tensor | None = None, *, together: Together = "rows"
-) -> list[Tensor]:
+def shares(batch: Batch, count: int, rows: Tensor | None = None, *, together: Together = "rows") -> list[Tensor]:
     """Rows of each of `count` ranks: whole units, the longest first, each to the rank that has the fewest tokens yet.
 
     rows, together: as in `microbatches`. Where the whole update is one unit, one rank has all of it.
