@@ -12,7 +12,7 @@ from torch import Tensor
 
 from grpo.data import Prompt, Rollout, Sampling
 from grpo.ranks.ranks import Ranks
-from grpo.rollout.base import Engine
+from grpo.rollout.base import Engine, Wrapping
 
 
 def dealt(prompts: Sequence[Prompt], count: int) -> list[list[int]]:
@@ -29,18 +29,17 @@ def dealt(prompts: Sequence[Prompt], count: int) -> list[list[int]]:
     return [sorted(share) for share in shares]
 
 
-class SharedEngine:
+class SharedEngine(Wrapping):
     """Wraps the engine that samples on this rank."""
 
     def __init__(self, engine: Engine, ranks: Ranks) -> None:
         self.engine, self.ranks = engine, ranks
-        self.repairs = engine.repairs
-        """Those of all ranks' engines together, as of the last `generate` or `check`."""
+        self._repairs = engine.repairs
 
     @property
-    def version(self) -> int:
-        """The same on every rank."""
-        return self.engine.version
+    def repairs(self) -> int:
+        """Those of all ranks' engines together, as of the last `generate` or `check`."""
+        return self._repairs
 
     def generate(
         self, prompts: Sequence[Prompt], n: int, sampling: Sampling, *, seed: int, stream: str, step: int
@@ -54,7 +53,7 @@ class SharedEngine:
             return drawn, self.engine.repairs
 
         heard = self.ranks.all(sample)
-        self.repairs = sum(repairs for _, repairs in heard)
+        self._repairs = sum(repairs for _, repairs in heard)
         found: dict[tuple[int, int], Rollout] = {}
         for share, (drawn, _) in zip(shares, heard, strict=True):
             found |= {(share[r.group], r.sample): replace(r, group=share[r.group]) for r in drawn}
@@ -67,12 +66,8 @@ class SharedEngine:
     def check(self, mismatch: float) -> bool:
         """See `Engine.check`; one engine that had to be repaired is enough for all to sample again."""
         heard = self.ranks.all(lambda: (self.engine.check(mismatch), self.engine.repairs))
-        self.repairs = sum(repairs for _, repairs in heard)
+        self._repairs = sum(repairs for _, repairs in heard)
         return all(fine for fine, _ in heard)
-
-    def close(self) -> None:
-        """See `Engine.close`."""
-        self.engine.close()
 
     def state(self) -> dict[str, Tensor]:
         """This rank's, which is everyone's."""
