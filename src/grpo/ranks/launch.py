@@ -66,7 +66,7 @@ def environment(rank: int, world: int, port: int, given: Mapping[str, str] = os.
     threads = max(1, (int(said) if said.isdecimal() and int(said) else usable()) // world)
     local = "lo" in {name for _, name in socket.if_nameindex()}
     return {
-        "GLOO_SOCKET_IFNAME": "lo" if local else "",
+        **({"GLOO_SOCKET_IFNAME": "lo"} if local else {}),  # a host's name need not resolve
         **given,
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
