@@ -39,9 +39,11 @@ def on_gpus(trainer: Any) -> bool:
 
 
 def wanted(trainer: Any) -> int:
-    """How many ranks a trainer node asks for; auto: one per GPU, or one on the CPU."""
+    """How many ranks a trainer node asks for; auto: as a launcher has started, else one per GPU, or one on the CPU."""
     if trainer.devices != "auto":
         return trainer.devices
+    if (found := place()) is not None:
+        return found.world
     return max(1, len(gpus())) if on_gpus(trainer) else 1
 
 
