@@ -162,5 +162,5 @@ def together(trainer: Any) -> Iterator[Ranks]:
     if own:
         distributed.init_process_group(backend(gpu), rank=place.rank, world_size=place.world, timeout=TIMEOUT)
     yield Several(place)
-    if own:
+    if own and distributed.is_initialized():  # vLLM's end may have taken it along
         distributed.destroy_process_group()  # not after an error: others may wait inside a collective
