@@ -58,6 +58,7 @@ def test_every_command_is_accepted(line: str, monkeypatch: pytest.MonkeyPatch, t
     (tmp_path / "my_rewards.py").write_text("def short(completions, answer, limit=20, **columns):\n    return [0.0]\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("grpo.rollout.vllm_version.installed", lambda: "0.32.0")  # also where it is not
     config, _ = load(shlex.split(line))
     assert config.group_size >= 2
 

@@ -84,3 +84,13 @@ def test_an_algorithm_says_how_the_other_form_differs(tmp_path: Path) -> None:
     found = start.page("toy", tmp_path)
     assert (found.paper, found.differs) == ("arXiv:2401.00001", "its gate rises")
     assert start.page("nothing", tmp_path) == start.Page()
+
+
+def test_whole_logits_are_said_where_the_model_needs_them() -> None:
+    text = made(facts=start.Facts(memory="planned 1 GB", whole_logits="the model scales its logits"))
+    assert (
+        "  memory      planned 1 GB\n              logits whole, tokens × vocabulary at once and not in chunks: "
+        in text
+    )
+    assert "the model scales its logits; lower tokens_per_microbatch when memory runs out" in text
+    assert "logits whole" not in made()

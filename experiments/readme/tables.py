@@ -33,6 +33,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "learning_off_policy": _file("learning/off_policy.md"),
     "learning_on_policy": _file("learning/on_policy.md"),
     "smollm2_words": _file("smollm2_words/table.md"),
+    "engines_speed": _file("engines/speed.md"),
+    "engines_learning": _file("engines/learning.md"),
 }
 
 

@@ -41,6 +41,7 @@ class Facts:
     restored: str = ""  # what resume found
     logger: str = ""  # W&B offline (no key): wandb sync ...
     memory: str = ""  # planned 0.1 GB
+    whole_logits: str = ""  # why [tokens × vocabulary] must be held at once
 
 
 def table(config: RunConfig, sizes: Sizes, objective: Any, facts: Facts) -> list[str]:
@@ -59,6 +60,7 @@ def table(config: RunConfig, sizes: Sizes, objective: Any, facts: Facts) -> list
         *(("data", note) for note in facts.data_notes),
         ("prompt", prompt_line(facts)),
         ("memory", facts.memory),
+        ("memory", whole_logits_line(facts.whole_logits)),
         ("output", joined([facts.logger, facts.restored])),
     ]
     return [header(config, about, facts), "", *aligned(rows)]
@@ -167,6 +169,12 @@ def _millions(number: int) -> str:
     if number < 10_000:
         return f"{number:,}"
     return f"{number / 1e9:.2f} B" if number >= 1e9 else f"{number / 1e6:.2f} M"
+
+
+def whole_logits_line(reason: str) -> str:
+    """Said only where it is so."""
+    words = "logits whole, tokens × vocabulary at once and not in chunks"
+    return reason and f"{words}: {reason}; lower tokens_per_microbatch when memory runs out"
 
 
 def data_line(config: RunConfig, facts: Facts) -> str:

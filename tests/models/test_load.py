@@ -16,6 +16,7 @@ from grpo.models.load import (
     load_policy,
     load_reference,
     load_tokenizer,
+    pick_device,
     pick_dtype,
     training_mode,
 )
@@ -42,6 +43,17 @@ def test_dtypes() -> None:
     policy, _ = load_policy(ModelConfig(kind="tiny", dtype="float64", attn_implementation="eager"), "cpu")
     assert policy.dtype == torch.float64
     assert policy.config._attn_implementation == "eager"
+
+
+def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert pick_device("auto") == pick_device("cpu") == torch.device("cpu")
+    with pytest.raises(UserError, match=r"^trainer.accelerator   torch finds no GPU here; say trainer=cpu"):
+        pick_device("gpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    assert pick_device("cpu") == torch.device("cpu")
+    assert pick_device("auto") == pick_device("gpu") == torch.device("cuda", 1)
 
 
 def test_all_eos_ids_are_found() -> None:

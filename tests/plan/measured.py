@@ -1,48 +1,17 @@
-"""What a step really allocates: every storage that torch makes is counted while it lives."""
+"""What a step really allocates."""
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from grpo.data import Prompt, Sampling
 from grpo.models.load import load_policy, training_mode
 from grpo.rollout.transformers_engine import TransformersEngine
 from grpo.training.assemble import make_reference
 from grpo.training.logprobs import completion_logps
-
-
-class Live(TorchDispatchMode):
-    """Bytes of the storages alive now, and the most there ever were."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sizes: dict[int, int] = {}
-        self.now = self.peak = 0
-
-    def add(self, tensor: Tensor) -> None:
-        storage = tensor.untyped_storage()
-        key = storage._cdata
-        if key not in self.sizes:
-            self.sizes[key] = storage.nbytes()
-            self.now += storage.nbytes()
-            self.peak = max(self.peak, self.now)
-            weakref.finalize(storage, self.drop, key)
-
-    def drop(self, key: int) -> None:
-        self.now -= self.sizes.pop(key)
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
-        for leaf in tree_leaves(out):
-            if isinstance(leaf, Tensor):
-                self.add(leaf)
-        return out
+from tests.training.memory import Live
 
 
 def measured_peak(config: Any) -> int:

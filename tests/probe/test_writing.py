@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from grpo.probe import writing
@@ -44,6 +44,7 @@ def test_neighbours(answer: str, near: list[str]) -> None:
     assert writing.neighbours(answer) == near
 
 
+@example("0/1")
 @given(st.from_regex(r"-?\d{1,20}(\.\d{1,5})?|\d{1,3}/\d{1,3}", fullmatch=True))
 def test_neighbours_are_wrong(answer: str) -> None:
     for near in writing.neighbours(answer):

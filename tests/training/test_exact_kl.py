@@ -3,6 +3,7 @@
 import torch
 
 from grpo.algorithm import kl
+from grpo.models.tail import whole_logits
 from grpo.training.logprobs import completion_logps, padded_inputs
 from tests.conftest import make_llama
 from tests.training import worlds
@@ -77,6 +78,7 @@ def test_the_reference_runs_only_where_its_logits_are_read() -> None:
         policy, reference = make_llama(), make_llama(seed=5)
         asked: dict[str, int] = {"policy": 0, "reference": 0}
         for name, model in (("policy", policy), ("reference", reference)):
+            whole_logits(model)  # asks once, by a pass of one token
             model.register_forward_pre_hook(lambda *_, name=name: asked.__setitem__(name, asked[name] + 1))
         settings = worlds.config(updates=worlds.updates(minibatches=2), tokens_per_microbatch=10_000)
         made = worlds.module(policy, settings, worlds.objective(kl=kl.ExactKL(place=place)), reference=reference)

@@ -127,8 +127,14 @@ def export(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: s
 
 
 def pick_device(accelerator: str) -> torch.device:
-    """The device of trainer.accelerator; auto prefers a GPU."""
-    gpu = accelerator == "gpu" or (accelerator == "auto" and torch.cuda.is_available())
+    """The device of trainer.accelerator; auto prefers a GPU. UserError for a GPU that is not there."""
+    there = torch.cuda.is_available()
+    if accelerator == "gpu" and not there:
+        raise UserError(
+            "trainer.accelerator   torch finds no GPU here; say trainer=cpu, or only ask for the memory: "
+            "python -m grpo.plan with the same words"
+        )
+    gpu = accelerator != "cpu" and there
     return torch.device("cuda", torch.cuda.current_device()) if gpu else torch.device("cpu")
 
 

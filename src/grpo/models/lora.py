@@ -129,6 +129,10 @@ class AdapterOff:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.model, name)
 
+    def get_output_embeddings(self) -> AdapterOff:
+        """The output layer, without an adapter of its own too."""
+        return AdapterOff(self.model.get_output_embeddings())
+
 
 @torch.no_grad()
 def merged_state_dict(model: Any) -> dict[str, Tensor]:

@@ -65,6 +65,24 @@ def activations(model: Any, rows: int, width: int, kept: int) -> int:
     return sum(storage.nbytes() for storage in saved.values())
 
 
+def whole_logits(model: Any) -> bool:
+    """Whether the model does something after its output layer, as far as shapes without numbers can tell.
+
+    models/tail.py asks a real model; here a copy into another type counts as something too, so a plan may be high.
+    """
+    seen: list[int] = []
+    layer = model.get_output_embeddings()
+    if layer is None:
+        return True
+    hook = layer.register_forward_hook(lambda *call: seen.append(call[2].untyped_storage()._cdata))
+    try:
+        with torch.no_grad():
+            logits = model(input_ids=torch.zeros((1, 1), dtype=torch.long, device="meta"), use_cache=False).logits
+    finally:
+        hook.remove()
+    return seen != [logits.untyped_storage()._cdata]
+
+
 class _Fused(torch.autograd.Function):
     """What every fused attention kernel keeps: q, k, v, the output and one float32 number per row of the scores."""
 

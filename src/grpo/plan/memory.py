@@ -1,8 +1,8 @@
 """Memory of one step on one device, in bytes: what stays, and the larger of what a rollout and an update add to it.
 
     kept     weights + gradients + 2 moments + reference + lagged copies + buckets of several devices
-    rollout  KV cache of the rows decoded together + their logits
-    update   what the layers keep for the backward pass of one micro-batch + its log-probs over the vocabulary
+    rollout  the engine: KV cache of the rows decoded together and their logits, or vLLM's share of the card
+    update   what the layers keep for the backward pass of one micro-batch + one chunk of log-probs over the vocabulary
     peak     kept + max(rollout, update)
 
 Every prompt and completion counts at its limit (max_prompt_tokens, max_completion_tokens). GB are 10⁹ bytes.
@@ -17,14 +17,13 @@ from typing import Any
 import torch
 
 from grpo.algorithm.form import build as build_objective
-from grpo.config.sizes import sizes
-from grpo.models.load import CHECKPOINTING_FROM, pick_dtype
-from grpo.models.lora import counts, is_adapter
-from grpo.plan import architecture
+from grpo.models.load import pick_dtype
+from grpo.models.lora import counts
+from grpo.plan import architecture, engines
+from grpo.plan.engines import Parts, Setting
+from grpo.plan.update import update
 from grpo.ranks.place import wanted
 from grpo.training.assemble import prompt_limit
-
-CHUNK = 4096  # tokens whose log-probs are taken together, as in training/logprobs.py
 
 
 @dataclass(frozen=True)
@@ -32,9 +31,9 @@ class Plan:
     """Bytes by part, and in words what each is made of."""
 
     title: str
-    kept: dict[str, tuple[int, str]]
-    rollout: dict[str, tuple[int, str]]
-    update: dict[str, tuple[int, str]]
+    kept: Parts
+    rollout: Parts
+    update: Parts
 
     @property
     def peak(self) -> int:
@@ -62,7 +61,7 @@ class Plan:
         return [*found, f"  {'peak':<22}{shown(self.peak):>9}   kept{both}"]
 
     @staticmethod
-    def _sum(part: dict[str, tuple[int, str]]) -> int:
+    def _sum(part: Parts) -> int:
         return sum(size for size, _ in part.values())
 
 
@@ -100,12 +99,17 @@ def plan(config: Any, settings: Any | None = None) -> Plan:
     title += ", bfloat16 autocast" if mixed else ""
     text = settings.get_text_config()
     limit = prompt_limit(config, getattr(text, "max_position_embeddings", None))
+    where = Setting(limit=limit, compute=compute, mixed=mixed, gpu=gpu)
+    kept = _kept(config, every, trained, changing=trained)
+    rollout = engines.transformers(config, text, where)
+    if config.rollout.kind == "vllm":
+        kept, rollout = engines.with_vllm(config, text, where, model, kept)
     return Plan(
         title=f"{title} · {_place(config, gpu)} · prompts of {limit}, completions of "
         f"{config.max_completion_tokens} tokens",
-        kept=_kept(config, every, trained, changing=trained),
-        rollout=_rollout(config, text, limit, compute),
-        update=_update(config, settings, model, limit, compute, mixed=mixed, gpu=gpu),
+        kept=kept,
+        rollout=rollout,
+        update=update(config, settings, model, where),
     )
 
 
@@ -137,9 +141,9 @@ def _kept(
     every: dict[torch.dtype, int],
     trained: dict[torch.dtype, int],
     changing: dict[torch.dtype, int] | None = None,
-) -> dict[str, tuple[int, str]]:
+) -> Parts:
     """Weights, gradients (they stay until the next update begins), AdamW's two moments, reference, lagged copies."""
-    kept = {
+    kept: Parts = {
         "weights": (_bytes(every), _words(every)),
         "gradients": (_bytes(trained), f"{sum(trained.values()):,} trained parameters"),
         "optimizer": (2 * _bytes(trained), "AdamW: two moments of each"),
@@ -154,51 +158,3 @@ def _kept(
         copies = lag + 2  # the engine's own, and those of versions −lag … 0
         kept["lagged weights"] = (copies * _bytes(changing or trained), f"{copies} copies of what is trained")
     return kept
-
-
-def _rollout(config: Any, text: Any, limit: int, compute: torch.dtype) -> dict[str, tuple[int, str]]:
-    """The transformers engine: whole groups up to rollout.max_rows, each prompt prefilled once."""
-    most, group = config.rollout.max_rows, config.group_size
-    prompts = max(1, min(-(-config.prompts_per_step // wanted(config.trainer)), most // group))
-    rows = min(most, prompts * group)
-    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
-    width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
-    tokens = limit + config.max_completion_tokens
-    layer = 2 * rows * tokens * heads * width * compute.itemsize
-    # A layer's keys grow by concatenation: for a moment the old ones are there too.
-    cache = text.num_hidden_layers * layer + layer // 2
-    # Logits, log μ in float32, and two float64 tables of the inverse CDF.
-    logits = rows * text.vocab_size * (compute.itemsize + 4 + 8 + 8)
-    return {
-        "KV cache": (cache, f"{text.num_hidden_layers} layers · {rows} completions × {tokens} tokens"),
-        "logits": (logits, f"{rows} × {text.vocab_size:,} tokens of the vocabulary"),
-    }
-
-
-def _update(
-    config: Any, settings: Any, model: Any, limit: int, compute: torch.dtype, *, mixed: bool, gpu: bool
-) -> dict[str, tuple[int, str]]:
-    """One micro-batch: as many completions as tokens_per_microbatch lets in, at least one."""
-    text = settings.get_text_config()
-    width = limit + config.max_completion_tokens
-    share = -(-sizes(config).completions_per_update // wanted(config.trainer))
-    rows = min(max(1, config.tokens_per_microbatch // width), share)
-    traced = architecture.build(settings, config.model, compute) if mixed else model
-    layers = architecture.activations(traced, rows, width, config.max_completion_tokens + 1)
-    words = f"{rows} × {width} tokens"
-    parameters = sum(p.numel() for n, p in model.named_parameters() if not is_adapter(n))
-    checkpointing = config.model.gradient_checkpointing
-    if checkpointing is True or (checkpointing == "auto" and gpu and parameters >= CHECKPOINTING_FROM):
-        depth = text.num_hidden_layers
-        layers = layers // depth + depth * rows * width * text.hidden_size * compute.itemsize
-        words += ", one layer at a time (gradient checkpointing)"
-    found = {"activations": (layers, words)}
-    if mixed:
-        found["autocast"] = (2 * parameters, "the weights in bfloat16")
-    tokens = rows * config.max_completion_tokens
-    number = 4 if config.model.fp32_head and compute.itemsize < 4 else compute.itemsize
-    wide = max(4, compute.itemsize)  # log-probs are float32 or float64
-    # Logits and log-probs of all tokens, and of one chunk the clamped ones, their exponential and the product.
-    logits = text.vocab_size * (tokens * (number + wide) + 3 * min(tokens, CHUNK) * wide)
-    found["log-probs, entropy"] = (logits, f"{tokens:,} × {text.vocab_size:,} tokens of the vocabulary")
-    return found

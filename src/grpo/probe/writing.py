@@ -92,7 +92,10 @@ def neighbours(answer: str) -> list[str]:
         near = [str(int(digits) + step).zfill(len(digits)) for step in (1, -1, 2, -2) if int(digits) + step >= 0]
         if before.endswith(","):  # 1,999 is not followed by 1,1000
             near = [new for new in near if len(new) == len(digits)]
-    return [before + new + after for new in near]
+    wrong = [new for new in (before + digit + after for digit in near) if not equal(new, answer)]
+    if len(wrong) < 2 and _LAST_NUMBER.search(before):  # 0/1 = 0/2: the other number counts
+        wrong += [new + digits + after for new in neighbours(before)]
+    return wrong
 
 
 def _neighbours_of_text(answer: str) -> list[str]:

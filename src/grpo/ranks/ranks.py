@@ -155,7 +155,7 @@ def together(trainer: Any) -> Iterator[Ranks]:
     if place is None:
         yield ALONE
         return
-    gpu = trainer.accelerator == "gpu" or (trainer.accelerator == "auto" and torch.cuda.is_available())
+    gpu = trainer.accelerator != "cpu" and torch.cuda.is_available()  # trainer=gpu without one is refused later
     if gpu:
         torch.cuda.set_device(place.local_rank)
     own = not distributed.is_initialized()

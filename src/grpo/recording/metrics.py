@@ -118,6 +118,7 @@ _SECTIONS: dict[str, list[tuple[str, str, str]]] = {
             "GPU: most memory allocated in the run; CPU: largest resident set of the process; max over devices",
             "GB",
         ),
+        ("memory/whole_logits", "1 where logits [tokens × vocabulary] exist at once, not in chunks; else absent", ""),
     ],
 }
 

@@ -1,4 +1,10 @@
-"""log π and the exact entropy of the policy at the tokens of recorded completions."""
+"""log π and the exact entropy of the policy at the tokens of recorded completions.
+
+[tokens × vocabulary] is the largest tensor of a training step: 16,384 tokens of 150,000 are 10 GB in float32, and
+log-softmax, entropy and their gradients are as large each. So it is never whole: the model gives hidden states
+[N, H], and the output layer, the temperature and the log-softmax see some tokens at a time, once in the forward pass
+and once more, recomputed, in the backward pass.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +14,22 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from grpo.data import Prompt, Rollout
+from grpo.models.tail import hidden_states, output_layer, vocabulary, whole_logits
 from grpo.rollout.sampling import tempered
+
+CHUNK = 2**26
+"""Logits of one chunk: 256 MiB in float32, of which a handful are alive at once. 440 tokens of a vocabulary of
+150,000, so that the product with the output layer still keeps a GPU busy; all tokens of a small vocabulary."""
+
+Context = Callable[[], AbstractContextManager[Any]]
+
+
+def chunk_size(words: int) -> int:
+    """Tokens whose log-probs over `words` vocabulary entries are taken together."""
+    return max(1, CHUNK // words)
 
 
 class Scored(NamedTuple):
@@ -20,6 +39,16 @@ class Scored(NamedTuple):
     entropy: Tensor  # [B, T] H of softmax(logits / T)
     topk: Tensor | None = None  # [B, T, K] log π of other tokens, without gradient
     kl: Tensor | None = None  # [B, T] KL(π‖π_ref) over the vocabulary
+
+
+class States(NamedTuple):
+    """A model's last word on N tokens: values [N, H] and what makes logits [n, V] of some of them.
+
+    Values are hidden states, or logits already where the model does more after its output layer.
+    """
+
+    values: Tensor
+    to_logits: Callable[[Tensor], Tensor]
 
 
 def padded_inputs(prompts: Sequence[Prompt], rollouts: Sequence[Rollout], pad_id: int) -> tuple[Tensor, Tensor, int]:
@@ -38,6 +67,46 @@ def padded_inputs(prompts: Sequence[Prompt], rollouts: Sequence[Rollout], pad_id
     return ids, attention, right
 
 
+def states(model: Any, ids: Tensor, attention: Tensor, valid: Tensor, autocast: Context) -> States:
+    """A forward pass [B, P+T] -> the states that predict the completion tokens, those of `valid` [B, T]."""
+    inputs = {
+        "input_ids": ids,
+        "attention_mask": attention,
+        "position_ids": (attention.cumsum(dim=1) - 1).clamp(min=0),
+        "use_cache": False,
+        "logits_to_keep": valid.shape[1] + 1,
+    }
+    with autocast():
+        if whole_logits(model):
+            return States(model(**inputs).logits[:, :-1][valid], lambda logits: logits)
+        values = hidden_states(model, **inputs)[:, :-1][valid]
+    layer = output_layer(model)
+
+    def to_logits(hidden: Tensor) -> Tensor:
+        # One context for each chunk: its cast of the weights would otherwise collect their gradient in bfloat16.
+        with autocast():
+            return layer(hidden)
+
+    return States(values, to_logits)
+
+
+def score_chunk(
+    logp: Tensor, target: Tensor, asked: Tensor | None, ref: Tensor | None, entropy_gradient: bool
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    """Whole distributions [n, V] -> log π of the targets [n], entropy [n], log π of the ids asked for [n, K], KL [n].
+
+    What needs no gradient comes last: the backward pass recomputes only as far as it needs.
+    """
+    chosen = logp.gather(-1, target.unsqueeze(-1)).squeeze(-1)
+    kl = None
+    if ref is not None:
+        kl = (logp.exp() * (logp.clamp(min=-1e4) - ref.clamp(min=-1e4))).sum(dim=-1)
+    with torch.set_grad_enabled(entropy_gradient and torch.is_grad_enabled()):
+        bounded = logp.clamp(min=-1e4)  # a masked vocabulary entry is -inf, and 0 * -inf is nan
+        entropy = -(bounded.exp() * bounded).sum(dim=-1)
+    return chosen, entropy, None if asked is None else logp.detach().gather(-1, asked), kl
+
+
 def completion_logps(
     model: Any,
     prompts: Sequence[Prompt],
@@ -46,8 +115,8 @@ def completion_logps(
     temperature: float,
     pad_id: int,
     entropy_gradient: bool = False,
-    autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
-    tokens_per_chunk: int = 4096,
+    autocast: Context = nullcontext,
+    tokens_per_chunk: int | None = None,
     topk_ids: Tensor | None = None,
     reference: Any | None = None,
 ) -> Scored:
@@ -55,50 +124,42 @@ def completion_logps(
 
     With topk_ids [B, T, K] also log π of those tokens; with a reference model also the exact KL(π‖π_ref).
 
-    Logits are asked for at completion positions only, and log-probs are taken `tokens_per_chunk` tokens at a time.
+    tokens_per_chunk: tokens whose logits exist at once, by default as many as `CHUNK` allows; it changes no value.
     The entropy carries a gradient only where an entropy bonus trains it.
     """
     ids, attention, right = padded_inputs(prompts, rollouts, pad_id)
-    device = model.device
-    ids, attention = ids.to(device), attention.to(device)
+    ids, attention = ids.to(model.device), attention.to(model.device)
     valid = attention[:, -right:].bool()
-
-    def logits_of(which: Any) -> Tensor:
-        with autocast():
-            return which(
-                input_ids=ids,
-                attention_mask=attention,
-                position_ids=(attention.cumsum(dim=1) - 1).clamp(min=0),
-                use_cache=False,
-                logits_to_keep=right + 1,
-            ).logits[:, :-1][valid]
-
-    targets, flat = ids[:, -right:][valid], logits_of(model)
+    own = states(model, ids, attention, valid, autocast)
     with torch.no_grad():
-        other = None if reference is None else logits_of(reference).split(tokens_per_chunk)
-    asked = None if topk_ids is None else topk_ids.to(device)[valid].split(tokens_per_chunk)
-    logps, entropies, tops, kls = [], [], [], []
-    for i, (piece, target) in enumerate(
-        zip(flat.split(tokens_per_chunk), targets.split(tokens_per_chunk), strict=True)
-    ):
-        logp = tempered(piece, temperature)
-        if asked is not None:
-            tops.append(logp.detach().gather(-1, asked[i]))
-        logps.append(logp.gather(-1, target.unsqueeze(-1)).squeeze(-1))
-        with torch.set_grad_enabled(entropy_gradient and torch.is_grad_enabled()):
-            bounded = logp.clamp(min=-1e4)  # a masked vocabulary entry is -inf, and 0 * -inf is nan
-            entropies.append(-(bounded.exp() * bounded).sum(dim=-1))
-        if other is not None:
-            gap = logp.clamp(min=-1e4) - tempered(other[i], temperature).clamp(min=-1e4)
-            kls.append((logp.exp() * gap).sum(dim=-1))
-    blank = logps[0].new_zeros(valid.shape)
-    top = None
-    if topk_ids is not None:
-        top = blank.detach().unsqueeze(-1).expand(*blank.shape, topk_ids.shape[-1]).clone()
-        top[valid] = torch.cat(tops)
-    return Scored(
-        blank.masked_scatter(valid, torch.cat(logps)),
-        blank.masked_scatter(valid, torch.cat(entropies)),
-        top,
-        blank.masked_scatter(valid, torch.cat(kls)) if kls else None,
-    )
+        other = None if reference is None else states(reference, ids, attention, valid, autocast)
+    targets = ids[:, -right:][valid]
+    asked = None if topk_ids is None else topk_ids.to(model.device)[valid]
+    size = tokens_per_chunk or chunk_size(vocabulary(model))
+
+    def piece(values: Tensor, start: int) -> tuple[Any, ...]:
+        at = slice(start, start + size)
+        with torch.no_grad():
+            ref = None if other is None else tempered(other.to_logits(other.values[at]), temperature)
+        logp = tempered(own.to_logits(values), temperature)
+        return score_chunk(logp, targets[at], None if asked is None else asked[at], ref, entropy_gradient)
+
+    pieces = own.values.split(size)
+    if len(pieces) > 1 and torch.is_grad_enabled():
+        # There is no dropout whose random numbers a second pass would have to repeat.
+        found = [
+            checkpoint(piece, part, i * size, use_reentrant=False, preserve_rng_state=False)
+            for i, part in enumerate(pieces)
+        ]
+    else:  # one chunk is all there is: nothing to save by a second pass
+        found = [piece(part, i * size) for i, part in enumerate(pieces)]
+    columns: list[Any] = [
+        None if part[0] is None else spread(torch.cat(part), valid) for part in zip(*found, strict=True)
+    ]
+    return Scored(*columns)
+
+
+def spread(values: Tensor, valid: Tensor) -> Tensor:
+    """[N, ...] at the places of `valid` [B, T] -> [B, T, ...], 0 elsewhere."""
+    blank = values.new_zeros((*valid.shape, *values.shape[1:]))
+    return blank.masked_scatter(valid.reshape(*valid.shape, *[1] * (values.dim() - 1)).expand_as(blank), values)

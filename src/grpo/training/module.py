@@ -15,6 +15,7 @@ from torch import Tensor
 from grpo.algorithm.distance import Said
 from grpo.data import Tokens
 from grpo.models.load import training_mode
+from grpo.models.tail import whole_logits
 from grpo.ranks.ranks import ALONE, Ranks
 from grpo.recording.meters import Meters, Timer, peak_memory, speeds
 from grpo.rollout.base import Engine
@@ -311,6 +312,7 @@ class GRPOModule(lightning.LightningModule):
             **speeds(experience.generated_tokens, trained, self.timer),
             "memory/peak": max(self.ranks.all(peak_memory)),
             "sampling/resyncs": self.engine.repairs,
+            **({"memory/whole_logits": 1} if whole_logits(self.policy) else {}),
             "sampling/lag": before - min(r.weight_version for r in experience.sampled),
         }
         self.samples = sample_rows(

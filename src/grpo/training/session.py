@@ -21,6 +21,7 @@ from grpo.config.overrides import word
 from grpo.data import Prompt, Rollout, Scores
 from grpo.models import load as models
 from grpo.models import lora
+from grpo.models.tail import whole_logits
 from grpo.plan import memory
 from grpo.ranks.mute import Mute
 from grpo.ranks.ranks import backend
@@ -147,6 +148,7 @@ class Session:
                     restored=self.plan.message or "",
                     logger=wandb.describe(self.logger),
                     memory=memory.plan(self.config, made.policy.config).line(),
+                    whole_logits=whole_logits(made.policy),
                 ),
             )
         )
