@@ -95,10 +95,13 @@ def _main(argv: list[str]) -> int:
 
         return show(args.overrides, composer, args.cfg, args.package, args.resolve)
     from grpo.config.check import load
+    from grpo.ranks import launch
     from grpo.rollout import vllm_version
 
     config, resolved = load(args.overrides, composer)
     vllm_version.require(config)
+    if launch.needed(config.trainer):
+        return launch.supervise(config, flags)
     from grpo.training.run import run  # torch, lightning and transformers: 11 s, hence last
 
     try:

@@ -28,6 +28,8 @@ class Facts:
     dtype: str = ""
     device: str = ""  # cpu, cuda:0
     devices: int = 1
+    backend: str = ""  # what carries tensors between devices: gloo, cpu:gloo,cuda:nccl
+    whole: bool = False  # the objective looks at the whole update, which no two devices can share
     threads: int | None = None
     reference: str = "none"  # none · a copy of the policy · the base, adapter off
     train_questions: int | None = None
@@ -53,6 +55,7 @@ def table(config: RunConfig, sizes: Sizes, objective: Any, facts: Facts) -> list
         ("sizes", sizes_line(sizes)),
         ("length", length_line(config, sizes)),
         ("model", model_line(config, facts)),
+        *(("devices", line) for line in device_lines(facts)),
         ("data", data_line(config, facts)),
         *(("data", note) for note in facts.data_notes),
         ("prompt", prompt_line(facts)),
@@ -125,8 +128,8 @@ def model_line(config: RunConfig, facts: Facts) -> str:
     inside = ", ".join(part for part in (weight, facts.dtype) if part)
     name = config.model.kind if config.model.kind != "hf" else str(config.model.path)
     place = f" on {facts.device}" if facts.device else ""
-    place += f" × {facts.devices}" if facts.devices > 1 else ""
     place += f", {counted(facts.threads, 'thread')}" if facts.threads else ""
+    place += " each" if facts.devices > 1 and facts.threads else ""
     lag = f" ({counted(config.rollout.lag, 'update')} behind)" if config.rollout.lag else ""
     return joined(
         [
@@ -136,6 +139,17 @@ def model_line(config: RunConfig, facts: Facts) -> str:
             f"reference {facts.reference}",
         ]
     )
+
+
+def device_lines(facts: Facts) -> list[str]:
+    """How several devices share a run; nothing for one."""
+    if facts.devices == 1:
+        return []
+    shares = "whole groups are sampled, completions trained in shares" if not facts.whole else ""
+    lines = [joined([f"{facts.devices} × {facts.device} ({facts.backend})", shares, "rewards on the first"])]
+    if facts.whole:
+        lines.append("groups are sampled in shares; this objective looks at the whole update, so one device trains")
+    return lines
 
 
 def _perturbed(config: RunConfig) -> str:

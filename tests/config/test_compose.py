@@ -208,7 +208,7 @@ def test_hash_covers_what_changes_the_numbers() -> None:
     assert re.fullmatch(r"[0-9a-f]{8}", base)
     same = ["seed=7", "output_dir=elsewhere", "logger=none", "resume=auto", "log_every=5", "checkpoint.every=3"]
     same += ["samples_every=2", "preflight=off", "save_rollouts=true", "name=other", "sampling.temperature=1"]
-    same += ["completions_per_step=128", "optimizer.lr=0.0003", "algo=grpo"]
+    same += ["completions_per_step=128", "optimizer.lr=0.0003", "algo=grpo", "trainer.devices=2"]
     assert hashed(*same) == base
     other = ["max_steps=99", "group_size=4", "surrogate.high=0.3", "kl=none", "optimizer.lr=1e-4", "eval.samples=2"]
     other += ["task.digits=3", "sampling.temperature=0.9", "updates.minibatches=2", "model.dtype=float64"]

@@ -114,7 +114,10 @@ def test_any_two_sizes(composer: Composer, arguments: list[str], sizes: tuple[in
             "ratio.anchor   ratio.anchor=rollout already divides by the engine's μ: "
             "use correction=none or ratio.anchor=old",
         ),
-        (["trainer.devices=2"], "trainer.devices   this version trains on one device, not on 2; use 1"),
+        (
+            ["trainer.devices=3", "prompts_per_step=2"],
+            "trainer.devices   3 devices share whole groups, and a step has 2; use at most 2, or more prompts_per_step",
+        ),
         (["model.chat_template=no.jinja"], "model.chat_template   there is no file no.jinja"),
         (
             ["model=hf"],
@@ -226,3 +229,19 @@ def test_pure_bfloat16_at_a_small_learning_rate_is_warned_of(composer: Composer)
     (found,) = warnings(made(composer, "model.dtype=bfloat16", "optimizer.lr=1e-6"))
     assert found.startswith("model.dtype=bfloat16 loses updates smaller than 0.2 % of a weight")
     assert warnings(made(composer, "model.dtype=bfloat16", "optimizer.lr=1e-3")) == []
+
+
+def test_no_more_devices_than_gpus(composer: Composer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    sentence = "trainer.devices   there are 2 GPUs here, not 3; use 2, or trainer=cpu"
+    for trainer in ("auto", "gpu", "ddp"):
+        assert said(composer, f"trainer={trainer}", "trainer.devices=3") == sentence
+        assert made(composer, f"trainer={trainer}", "trainer.devices=2").trainer.devices == 2
+    assert made(composer, "trainer=cpu", "trainer.devices=3").trainer.devices == 3
+    # auto is all of them, of which each needs a group.
+    sentence = (
+        "trainer.devices   2 devices share whole groups, and a step has 1; use at most 1, or more prompts_per_step"
+    )
+    assert said(composer, "trainer=ddp", "prompts_per_step=1") == sentence
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert made(composer, "trainer=gpu", "trainer.devices=3").trainer.devices == 3  # a plan for another machine

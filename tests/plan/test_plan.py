@@ -68,6 +68,16 @@ def test_kv_cache_by_hand() -> None:
     assert 2 * size(few, "KV cache") == size(made, "KV cache")
 
 
+def test_several_devices_share_completions_and_nothing_else() -> None:
+    """Two of 4 prompts each: half the cache, half the rows of an update; weights, moments and one more of gradients."""
+    words = ("prompts_per_step=4", "group_size=4", "max_prompt_tokens=40", "max_completion_tokens=24", "kl=none")
+    one, two = planned(*words), planned(*words, "trainer=ddp", "trainer.devices=2")
+    assert 2 * size(two, "KV cache") == size(one, "KV cache")
+    assert size(two, "activations") == pytest.approx(size(one, "activations") / 2, rel=0.01)
+    assert sum(b for b, _ in two.kept.values()) == sum(b for b, _ in one.kept.values()) + 4 * TINY
+    assert "each of 2 cpus" in two.title
+
+
 def test_an_update_grows_with_the_token_budget_and_not_with_the_group() -> None:
     words = ("max_prompt_tokens=40", "max_completion_tokens=24", "prompts_per_step=4")
     small, large = (planned(*words, "group_size=32", f"tokens_per_microbatch={n}") for n in (1024, 2048))

@@ -18,6 +18,7 @@ from grpo.config.check import load
 from grpo.config.nodes import Perturb
 from grpo.data import Rollout, Sampling
 from grpo.errors import ConfigError
+from grpo.ranks.ranks import ALONE
 from grpo.rollout.lagged import LaggedEngine
 from grpo.rollout.perturb import PerturbedEngine, noise, rounded
 from grpo.training.assemble import engines
@@ -122,9 +123,8 @@ def test_lag_first_then_perturbation(llama: Any, perturb: Perturb) -> None:
     """Through `engines`, as a run makes them: weights of one version are perturbed once, however often they come."""
     rollout = SimpleNamespace(kind="transformers", lag=1, perturb=perturb, perturbed=True, max_rows=256)
     tokenizer = SimpleNamespace(pad_token_id=0, eos_token_id=2, decode=lambda ids, **_: "")
-    made = SimpleNamespace(
-        config=SimpleNamespace(rollout=rollout, seed=7), policy=llama, tokenizer=tokenizer, autocast=nullcontext
-    )
+    config = SimpleNamespace(rollout=rollout, seed=7)
+    made = SimpleNamespace(config=config, policy=llama, tokenizer=tokenizer, autocast=nullcontext, ranks=ALONE)
     engine, live = engines(made, SimpleNamespace(policy=llama))  # type: ignore[arg-type]
     assert isinstance(engine, LaggedEngine)
     inner = engine.engine

@@ -25,7 +25,10 @@ from grpo.algorithm import (
 from grpo.algorithm.objective import Objective
 from grpo.config.nodes import Updates
 from grpo.data import Prompt, Rollout, Sampling, Scores
+from grpo.ranks.ranks import ALONE, Ranks
 from grpo.recording.meters import Meters
+from grpo.rewards.shared import shared as shared_scorer
+from grpo.rollout.shared import shared as shared_engine
 from grpo.rollout.transformers_engine import TransformersEngine
 from grpo.runs.nonfinite import NonFiniteGuard
 from grpo.training.collect import Collector, Experience
@@ -116,18 +119,21 @@ def module(
     prompts: int = 6,
     group_size: int = 4,
     scorer: Any = None,
+    ranks: Ranks = ALONE,
 ) -> GRPOModule:
     """A GRPOModule that works without a Lightning Trainer."""
     settings, parts = settings or config(), parts or objective()
 
     def engines(made: GRPOModule) -> Any:
-        engine = TransformersEngine(policy, eos_ids=(2,), pad_id=0, decode=lambda ids: " ".join(map(str, ids)))
+        engine = shared_engine(
+            TransformersEngine(policy, eos_ids=(2,), pad_id=0, decode=lambda ids: " ".join(map(str, ids))), ranks
+        )
         return engine, engine
 
     def collector(made: GRPOModule) -> Collector:
         return Collector(
             book=Book(),
-            scorer=scorer or EvenSum(),
+            scorer=shared_scorer(scorer or EvenSum(), ranks),
             engine=made.engine,
             objective=parts,
             sampling=Sampling(temperature=settings.sampling.temperature, max_tokens=TOKENS, top_logprobs=parts.top_k),
@@ -147,6 +153,7 @@ def module(
         reward_names=["even"],
         guard=NonFiniteGuard(),
         evidence_folder=folder,
+        ranks=ranks,
     )
     made.setup("fit")
     optimizer = made.configure_optimizers()

@@ -12,7 +12,9 @@ from grpo.algorithm.form import build
 from grpo.config.sentences import any_of
 from grpo.errors import Mistake, UserError
 from grpo.models import folders
+from grpo.ranks.place import on_gpus, wanted
 from grpo.rollout import vllm_version
+from grpo.sweep.cores import gpus
 
 if TYPE_CHECKING:
     from grpo.config.schema import RunConfig
@@ -204,8 +206,16 @@ def _model(config: RunConfig) -> Iterator[tuple[str, str]]:
 
 
 def _devices(config: RunConfig) -> Iterator[tuple[str, str]]:
-    if config.trainer.devices not in ("auto", 1):
-        yield "trainer.devices", f"this version trains on one device, not on {config.trainer.devices}; use 1"
+    count, prompts = wanted(config.trainer), config.prompts_per_step
+    if count == 1:
+        return
+    present = len(gpus()) if on_gpus(config.trainer) else 0  # none: a plan for another machine
+    if 0 < present < count:
+        some = "is 1 GPU" if present == 1 else f"are {present} GPUs"
+        yield "trainer.devices", f"there {some} here, not {count}; use {present}, or trainer=cpu"
+    if count > prompts:
+        text = f"{count} devices share whole groups, and a step has {prompts}; use at most {prompts}"
+        yield "trainer.devices", f"{text}, or more prompts_per_step"
 
 
 def _folders(config: RunConfig) -> Iterator[tuple[str, str]]:

@@ -37,7 +37,12 @@ def config_hash(resolved: Mapping[str, Any]) -> str:
 
 
 def _used(key: str, node: Any) -> Any:
-    """The model node without model.lora where no adapter is trained: its other keys then change no number."""
+    """The model node without model.lora where no adapter is trained: its other keys then change no number.
+
+    The trainer node as on one device: several make the same run, and may go on with one that another number began.
+    """
+    if key == "trainer" and isinstance(node, Mapping):
+        return {**node, "devices": 1}
     if key != "model" or not isinstance(node, Mapping) or (node.get("lora") or {}).get("r") is not None:
         return node
     return {name: value for name, value in node.items() if name != "lora"}

@@ -263,7 +263,7 @@ class TrainerConfig(Node):
     accelerator: Literal["auto", "cpu", "gpu"] = "auto"
     """Where to train."""
     devices: Annotated[Literal["auto"] | int, BeforeValidator(_auto_or_count)] = 1
-    """How many devices, ≥ 1."""
+    """Devices of this machine that share a run, ≥ 1, one process each; auto: all GPUs, or one CPU process."""
     precision: Literal["auto", "bf16-mixed"] = "auto"
     """bf16-mixed: bfloat16 autocast around every forward pass; auto: that for float32 weights on a GPU, else none."""
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from grpo.models.lora import is_adapter
+from grpo.ranks.place import wanted
 from grpo.training.vllm import CPU_CACHE
 
 Parts = dict[str, tuple[int, str]]
@@ -52,7 +53,7 @@ def with_vllm(
     if not where.gpu:
         words = f"its own weights in {_name(where.compute)}, and {CPU_CACHE / 1e9:.1f} GB of KV cache"
         return {**kept, "vLLM": (weights + CPU_CACHE, words)}, rollout
-    rows, prompts = _rows(config), config.prompts_per_step
+    rows, prompts = _rows(config), _prompts(config)
     tokens = rows * config.max_completion_tokens + prompts * where.limit
     share, needs = config.rollout.gpu_memory_utilization, weights // config.rollout.tensor_parallel_size
     if card is None and torch.cuda.is_available():
@@ -72,7 +73,12 @@ def with_vllm(
 def _rows(config: Any) -> int:
     """Completions that the engine decodes together."""
     most, group = config.rollout.max_rows, config.group_size
-    return min(most, max(1, min(config.prompts_per_step, most // group)) * group)
+    return min(most, max(1, min(_prompts(config), most // group)) * group)
+
+
+def _prompts(config: Any) -> int:
+    """A device's share of a step's prompts."""
+    return -(-config.prompts_per_step // wanted(config.trainer))
 
 
 def _token(text: Any, where: Setting) -> int:

@@ -1,11 +1,12 @@
 """Memory of one step on one device, in bytes: what stays, and the larger of what a rollout and an update add to it.
 
-    kept     weights + gradients + 2 moments + reference + lagged copies
+    kept     weights + gradients + 2 moments + reference + lagged copies + buckets of several devices
     rollout  the engine: KV cache of the rows decoded together and their logits, or vLLM's share of the card
     update   what the layers keep for the backward pass of one micro-batch + one chunk of log-probs over the vocabulary
     peak     kept + max(rollout, update)
 
 Every prompt and completion counts at its limit (max_prompt_tokens, max_completion_tokens). GB are 10⁹ bytes.
+With trainer.devices > 1 the lines are those of each device, which has a share of the completions and all of the rest.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from grpo.models.lora import counts
 from grpo.plan import architecture, engines
 from grpo.plan.engines import Parts, Setting
 from grpo.plan.update import update
+from grpo.ranks.place import wanted
 from grpo.training.assemble import prompt_limit
 
 
@@ -103,12 +105,18 @@ def plan(config: Any, settings: Any | None = None) -> Plan:
     if config.rollout.kind == "vllm":
         kept, rollout = engines.with_vllm(config, text, where, model, kept)
     return Plan(
-        title=f"{title} · {'gpu' if gpu else 'cpu'} · prompts of {limit}, completions of "
+        title=f"{title} · {_place(config, gpu)} · prompts of {limit}, completions of "
         f"{config.max_completion_tokens} tokens",
         kept=kept,
         rollout=rollout,
         update=update(config, settings, model, where),
     )
+
+
+def _place(config: Any, gpu: bool) -> str:
+    """cpu, gpu, or each of 8 gpus: the lines are one device's."""
+    count, kind = wanted(config.trainer), "gpu" if gpu else "cpu"
+    return kind if count == 1 else f"each of {count} {kind}s"
 
 
 def _numbers(model: Any, *, trained: bool) -> dict[torch.dtype, int]:
@@ -144,6 +152,8 @@ def _kept(
     if build_objective(config).needs_reference:
         words = "the base with the adapter off: no copy" if adapter else "a copy of the weights"
         kept["reference"] = (0 if adapter else _bytes(every), words)
+    if wanted(config.trainer) > 1:
+        kept["buckets"] = (_bytes(changing or trained), "DDP's room for another copy of the gradients")
     if lag := config.rollout.lag:
         copies = lag + 2  # the engine's own, and those of versions −lag … 0
         kept["lagged weights"] = (copies * _bytes(changing or trained), f"{copies} copies of what is trained")

@@ -10,13 +10,15 @@ from grpo.models.load import CHECKPOINTING_FROM
 from grpo.models.lora import is_adapter
 from grpo.plan import architecture
 from grpo.plan.engines import Parts, Setting
+from grpo.ranks.place import wanted
 from grpo.training.logprobs import chunk_size
 
 
 def update(config: Any, settings: Any, model: Any, where: Setting) -> Parts:
     """One micro-batch: as many completions as tokens_per_microbatch lets in, at least one."""
     text, width = settings.get_text_config(), where.limit + config.max_completion_tokens
-    rows = min(max(1, config.tokens_per_microbatch // width), sizes(config).completions_per_update)
+    share = -(-sizes(config).completions_per_update // wanted(config.trainer))
+    rows = min(max(1, config.tokens_per_microbatch // width), share)
     traced = architecture.build(settings, config.model, where.compute) if where.mixed else model
     layers, words = architecture.activations(traced, rows, width, config.max_completion_tokens + 1), f"{rows} × {width}"
     parameters = sum(p.numel() for n, p in model.named_parameters() if not is_adapter(n))

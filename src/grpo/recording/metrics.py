@@ -115,7 +115,7 @@ _SECTIONS: dict[str, list[tuple[str, str, str]]] = {
         ("speed/trained_tokens_per_s", "trained tokens of the step / time/update", "tokens/s"),
         (
             "memory/peak",
-            "GPU: most memory allocated in the run; CPU: largest resident set of the process",
+            "GPU: most memory allocated in the run; CPU: largest resident set of the process; max over devices",
             "GB",
         ),
         ("memory/whole_logits", "1 where logits [tokens × vocabulary] exist at once, not in chunks; else absent", ""),

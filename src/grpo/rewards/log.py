@@ -29,6 +29,15 @@ class RewardLog:
     counts: dict[str, float] = field(default_factory=dict)
     columns: dict[tuple[int, int], dict[str, Any]] = field(default_factory=dict)
 
+    def merge(self, other: RewardLog) -> None:
+        """Add what another one holds."""
+        for name, values in other.means.items():
+            self.means.setdefault(name, []).extend(values)
+        for name, value in other.counts.items():
+            self.counts[name] = self.counts.get(name, 0.0) + value
+        for place, columns in other.columns.items():
+            self.columns.setdefault(place, {}).update(columns)
+
     def metrics(self) -> dict[str, float]:
         """Metrics of the step by their names in metrics.jsonl."""
         return {**{name: fmean(values) for name, values in self.means.items()}, **self.counts}

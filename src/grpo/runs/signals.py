@@ -56,6 +56,11 @@ class GracefulStop:
     def __exit__(self, *_: object) -> None:
         self.restore()
 
+    def hear(self, name: str) -> None:
+        """Another rank was asked to stop: so is this one. Its own copy of the same key press may still come."""
+        if self.requested is None:
+            self.requested, self._first = name, self._clock()
+
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         moment = self._clock()
         if self.requested is None:

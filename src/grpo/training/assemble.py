@@ -18,12 +18,15 @@ from grpo.data import Rollout, Sampling
 from grpo.errors import UserError
 from grpo.models import load as models
 from grpo.models.lora import AdapterOff
+from grpo.ranks.ranks import ALONE, Ranks
 from grpo.rewards.scoring import Scorer
+from grpo.rewards.shared import shared as shared_scorer
 from grpo.rollout import replay
 from grpo.rollout.base import Engine
 from grpo.rollout.lagged import LaggedEngine
 from grpo.rollout.perturb import PerturbedEngine
 from grpo.rollout.replay import ReplayEngine
+from grpo.rollout.shared import shared as shared_engine
 from grpo.rollout.transformers_engine import TransformersEngine
 from grpo.runs.nonfinite import NonFiniteGuard
 from grpo.tasks.prompts import PromptBook
@@ -43,10 +46,11 @@ class Run:
     reference: Any | None
     tokenizer: Any
     book: PromptBook
-    scorer: Scorer
+    scorer: Scorer  # or one that is shared and answers like it
     device: torch.device
     autocast: Callable[[], AbstractContextManager[Any]]
     say: Callable[[str], None] = print
+    ranks: Ranks = ALONE
 
     @property
     def reward_names(self) -> list[str]:
@@ -67,7 +71,7 @@ def autocast_for(precision: str, device: torch.device, dtype: torch.dtype) -> Ca
     return nullcontext
 
 
-def assemble(config: Any) -> Run:
+def assemble(config: Any, ranks: Ranks = ALONE) -> Run:
     """Load the policy, its tokenizer and, only where some part reads it, the reference."""
     objective = build(config)
     config.task.size("train")  # a missing file or column is told before a large model is loaded
@@ -89,9 +93,10 @@ def assemble(config: Any) -> Run:
         reference=make_reference(config.model, policy, device) if objective.needs_reference else None,
         tokenizer=tokenizer,
         book=book,
-        scorer=Scorer(config.reward, planned.steps),
+        scorer=shared_scorer(Scorer(config.reward, planned.steps), ranks),
         device=device,
         autocast=autocast_for(config.trainer.precision, device, policy.dtype),
+        ranks=ranks,
     )
 
 
@@ -133,12 +138,16 @@ def engines(run: Run, module: GRPOModule) -> tuple[Engine, Engine]:
     """
     settings = run.config.rollout
     own = settings.lag or settings.perturb.weights
-    follow = partial(vllm_engine if settings.kind == "vllm" else transformers_engine, run)
-    live: Engine = transformers_engine(run, module.policy) if own else follow(module.policy)
+
+    def sampler(model: Any, kind: str = settings.kind) -> Engine:
+        engine = vllm_engine(run, model) if kind == "vllm" else transformers_engine(run, model)
+        return shared_engine(engine, run.ranks)
+
+    live = sampler(module.policy, "transformers") if own else sampler(module.policy)
     if settings.kind == "replay":
         return ReplayEngine(settings.path, live), live
     model = LaggedEngine.private_copy(module.policy) if own else module.policy
-    engine: Engine = follow(model) if own else live
+    engine = sampler(model) if own else live
     if settings.perturbed:
         engine = PerturbedEngine(engine, model, module.policy, settings.perturb, run.config.seed)
     if settings.lag:  # remembers weights as they were: perturbed ones would be perturbed again
@@ -169,7 +178,7 @@ def collector(run: Run, folder: Path, module: GRPOModule) -> Collector:
         prompts_per_step=run.config.prompts_per_step,
         group_size=run.config.group_size,
         seed=run.config.seed,
-        on_rollouts=save if run.config.save_rollouts else None,
+        on_rollouts=save if run.config.save_rollouts and run.ranks.first else None,
     )
 
 
@@ -188,6 +197,7 @@ def make_module(run: Run, folder: Path) -> GRPOModule:
         evidence_folder=folder,
         total_steps=run.sizes.steps,
         autocast=run.autocast,
+        ranks=run.ranks,
     )
 
 

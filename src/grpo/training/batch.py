@@ -144,12 +144,8 @@ def microbatches(
     prompt, or the whole update where it ranks tokens over all of it. The split changes no loss and no gradient:
     denominators are the step's.
     """
-    chosen = (batch.active.nonzero().squeeze(-1) if rows is None else rows).tolist()
-    sizes = {i: (len(batch.prompts[i].token_ids), len(batch.rollouts[i].token_ids)) for i in chosen}
-    unit_of = {"rows": lambda i: i, "groups": lambda i: int(batch.groups[i]), "update": lambda i: 0}[together]
-    units: dict[int, list[int]] = {}
-    for i in chosen:
-        units.setdefault(unit_of(i), []).append(i)
+    units = _units(batch, rows, together)
+    sizes = _sizes(batch, units)
     widths = {key: max(sum(sizes[i]) for i in unit) for key, unit in units.items()}
     parts: list[list[int]] = []
     for key in sorted(units, key=lambda key: (-widths[key], units[key][0])):
@@ -160,3 +156,35 @@ def microbatches(
         else:
             parts.append(units[key])
     return [torch.tensor(part, dtype=torch.long) for part in parts]
+
+
+def shares(batch: Batch, count: int, rows: Tensor | None = None, *, together: Together = "rows") -> list[Tensor]:
+    """Rows of each of `count` ranks: whole units, the longest first, each to the rank that has the fewest tokens yet.
+
+    rows, together: as in `microbatches`. Where the whole update is one unit, one rank has all of it.
+    """
+    units = _units(batch, rows, together)
+    sizes = _sizes(batch, units)
+    tokens = {key: sum(sum(sizes[i]) for i in unit) for key, unit in units.items()}
+    parts: list[list[int]] = [[] for _ in range(count)]
+    loads = [0] * count
+    for key in sorted(units, key=lambda key: (-tokens[key], units[key][0])):
+        rank = loads.index(min(loads))
+        parts[rank] += units[key]
+        loads[rank] += tokens[key]
+    return [torch.tensor(sorted(part), dtype=torch.long) for part in parts]
+
+
+def _units(batch: Batch, rows: Tensor | None, together: Together) -> dict[int, list[int]]:
+    """Rows that no forward pass may part, by the number of their row, group or update; only active rows, or `rows`."""
+    unit_of = {"rows": lambda i: i, "groups": lambda i: int(batch.groups[i]), "update": lambda i: 0}[together]
+    units: dict[int, list[int]] = {}
+    for i in (batch.active.nonzero().squeeze(-1) if rows is None else rows).tolist():
+        units.setdefault(unit_of(i), []).append(i)
+    return units
+
+
+def _sizes(batch: Batch, units: dict[int, list[int]]) -> dict[int, tuple[int, int]]:
+    """Tokens of prompt and completion of each row."""
+    rows = [i for unit in units.values() for i in unit]
+    return {i: (len(batch.prompts[i].token_ids), len(batch.rollouts[i].token_ids)) for i in rows}

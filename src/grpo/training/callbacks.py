@@ -150,23 +150,30 @@ class Recording(lightning.Callback):
         )
 
 
+class Handlers(lightning.Callback):
+    """Our signal handlers while Lightning has installed its own; first in the list, since an evaluation takes long."""
+
+    def __init__(self, stop: GracefulStop) -> None:
+        self.stop = stop
+
+    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Lightning's would interrupt inside the step, and with several ranks talk to the others from in there."""
+        self.stop.install()
+
+    def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Give the handlers back."""
+        self.stop.restore()
+
+
 class Stopping(lightning.Callback):
     """Ends the run cleanly after a step: on Ctrl-C or SIGTERM, and when the token budget is spent."""
 
-    def __init__(self, *, config: Any, stop: GracefulStop) -> None:
-        self.config, self.stop = config, stop
-
-    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """After Lightning has installed its own handlers, which would interrupt inside the step."""
-        self.stop.install()
+    def __init__(self, *, config: Any, asked: Callable[[], str | None]) -> None:
+        self.config, self.asked = config, asked
 
     def on_train_batch_end(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Budget: generated tokens, discarded groups included."""
-        if budget_spent(self.config, ours(pl_module).counters.generated_tokens) or self.stop.requested:
+        if budget_spent(self.config, ours(pl_module).counters.generated_tokens) or self.asked():
             trainer.should_stop = True
-
-    def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Give the handlers back."""
-        self.stop.restore()

@@ -16,6 +16,7 @@ from grpo.algorithm.distance import Said
 from grpo.data import Tokens
 from grpo.models.load import training_mode
 from grpo.models.tail import whole_logits
+from grpo.ranks.ranks import ALONE, Ranks
 from grpo.recording.meters import Meters, Timer, peak_memory, speeds
 from grpo.rollout.base import Engine
 from grpo.runs.nonfinite import NonFiniteGuard
@@ -25,6 +26,7 @@ from grpo.training.batch import (
     minibatches,
     pad_floats,
     sampled_mask,
+    shares,
     topk_of,
     with_column,
 )
@@ -66,6 +68,7 @@ class GRPOModule(lightning.LightningModule):
         evidence_folder: Path,
         total_steps: int | None = None,
         autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        ranks: Ranks = ALONE,
     ) -> None:
         super().__init__()
         self.automatic_optimization = False
@@ -73,7 +76,7 @@ class GRPOModule(lightning.LightningModule):
         # Kept in a tuple: a submodule would be moved, saved and counted as the policy's own weights.
         self._reference = (reference,)
         self._make_engines, self._make_collector = make_engines, make_collector
-        self.reward_names, self.autocast = reward_names, autocast
+        self.reward_names, self.autocast, self.ranks = reward_names, autocast, ranks
         self.counters, self.timer, self.meters = Counters(), Timer(), Meters()
         self.updater = Updater(
             config=config,
@@ -85,6 +88,8 @@ class GRPOModule(lightning.LightningModule):
             guard=guard,
             evidence_folder=evidence_folder,
             check=lambda mean: self.engine.check(mean),
+            ranks=ranks,
+            apart=self.apart,
         )
         self.metrics: dict[str, float] = {}
         self.samples: list[dict[str, object]] = []
@@ -106,6 +111,11 @@ class GRPOModule(lightning.LightningModule):
         """For training, and at the weights as they are; often they are one."""
         made = (getattr(self, "engine", None), getattr(self, "live_engine", None))  # none before `setup`
         return [engine for engine in dict.fromkeys(made) if engine is not None]
+
+    def apart(self) -> AbstractContextManager[Any]:
+        """Backward passes in here stay this rank's own: ranks make different numbers of them, some make none."""
+        strategy = None if self._trainer is None else self._trainer.strategy
+        return getattr(strategy, "block_backward_sync", nullcontext)()
 
     def on_fit_start(self) -> None:
         """The reference follows the policy to its device."""
@@ -213,11 +223,17 @@ class GRPOModule(lightning.LightningModule):
     def logps(self, model: Any, batch: Batch, rows: Tensor, *, exact_kl: bool = False) -> Scored:
         """log-probs, entropies and, if asked for, exact KL [B, T] of some rows, without gradient; 0 elsewhere."""
         logps, entropies, kls = (torch.zeros(batch.mask.shape, dtype=torch.float64) for _ in range(3))
-        for part in microbatches(batch, self.config.tokens_per_microbatch, rows):
-            scored = self.forward(model, batch.select(part), exact_kl=exact_kl)
-            for whole, values in ((logps, scored.logp), (entropies, scored.entropy), (kls, scored.kl)):
-                if values is not None:
-                    whole[part, : values.shape[1]] = values.double().cpu()
+        share = shares(batch, self.ranks.world, rows)[self.ranks.rank]
+
+        def work() -> None:
+            for part in microbatches(batch, self.config.tokens_per_microbatch, share):
+                scored = self.forward(model, batch.select(part), exact_kl=exact_kl)
+                for whole, values in ((logps, scored.logp), (entropies, scored.entropy), (kls, scored.kl)):
+                    if values is not None:
+                        whole[part, : values.shape[1]] = values.double().cpu()
+
+        self.ranks.each(work)
+        self.ranks.sum_([logps, entropies, kls])  # a row that another rank went over is 0 here
         return Scored(logps, entropies, kl=kls if exact_kl else None)
 
     def forward(self, model: Any, micro: Batch, *, exact_kl: bool = False) -> Scored:
@@ -294,7 +310,7 @@ class GRPOModule(lightning.LightningModule):
             "tokens/generated": counters.generated_tokens,
             "tokens/trained": counters.trained_tokens,
             **speeds(experience.generated_tokens, trained, self.timer),
-            "memory/peak": peak_memory(),
+            "memory/peak": max(self.ranks.all(peak_memory)),
             "sampling/resyncs": self.engine.repairs,
             **({"memory/whole_logits": 1} if whole_logits(self.policy) else {}),
             "sampling/lag": before - min(r.weight_version for r in experience.sampled),

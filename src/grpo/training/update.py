@@ -7,10 +7,11 @@ variants compare, and tells which rows need no backward pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy
 import torch
 from torch import Tensor
 
@@ -119,6 +120,35 @@ class UpdateResult:
     tokens: int = 0  # that counted in it
 
 
+@dataclass
+class Accumulated:
+    """What the forward and backward passes of some micro-batches said; their gradient is in the parameters.
+
+    terms    of the loss, summed
+    rows     row of the minibatch -> (log π [T], w = ∂J/∂log π [T]), float64; arrays, which are sent faster than tensors
+    meters   statistics of the tokens
+    """
+
+    terms: dict[str, float] = field(default_factory=dict)
+    rows: dict[int, tuple[numpy.ndarray, numpy.ndarray]] = field(default_factory=dict)
+    meters: Meters = field(default_factory=Meters)
+
+    def add(self, terms: Mapping[str, float]) -> None:
+        """More of the loss."""
+        for name, value in terms.items():
+            self.terms[name] = self.terms.get(name, 0.0) + value
+
+    @classmethod
+    def joined(cls, parts: Iterable[Accumulated]) -> Accumulated:
+        """What several ranks found together."""
+        whole = cls()
+        for part in parts:
+            whole.add(part.terms)
+            whole.rows |= part.rows
+            whole.meters.merge(part.meters)
+        return whole
+
+
 def accumulate_gradients(
     batch: Batch,
     parts: Iterable[Tensor],
@@ -127,23 +157,20 @@ def accumulate_gradients(
     totals: Totals,
     forward: Callable[[Batch], Scored],
     backward: Callable[[Tensor], None],
-    meters: Meters,
-) -> tuple[dict[str, float], dict[int, Tensor], dict[int, Tensor]]:
-    """Forward and backward over the micro-batches; returns the loss's terms, and log π and w of each row."""
-    terms, logps, weights = {}, {}, {}
+) -> Accumulated:
+    """Forward and backward over the micro-batches."""
+    found = Accumulated()
     for rows in parts:
         micro = batch.select(rows)
         scored = forward(micro)
         tokens = tokens_of(micro, scored)
         derivatives = differentiate(objective, tokens, totals)
         backward(carry_back(scored, derivatives))
-        for name, value in derivatives.loss.terms.items():
-            terms[name] = terms.get(name, 0.0) + float(value.detach())
-        measure(meters, tokens, derivatives)
-        for place, row in enumerate(rows.tolist()):
-            logps[row] = scored.logp[place].detach().double().cpu()
-            weights[row] = derivatives.weight[place].double().cpu()
-    return terms, logps, weights
+        found.add({name: float(value.detach()) for name, value in derivatives.loss.terms.items()})
+        measure(found.meters, tokens, derivatives)
+        logps, weights = (values.detach().double().cpu().numpy() for values in (scored.logp, derivatives.weight))
+        found.rows |= {row: (logps[place], weights[place]) for place, row in enumerate(rows.tolist())}
+    return found
 
 
 def measure(meters: Meters, tokens: Tokens, derivatives: Differentiated) -> None:

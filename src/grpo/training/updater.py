@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from numpy import ndarray
 from torch import Tensor
 
+from grpo.ranks.ranks import ALONE, Ranks
 from grpo.recording.meters import Meters
 from grpo.runs.nonfinite import NonFiniteGuard, save_evidence
-from grpo.training.batch import Batch, Together, microbatches, padded_ids
+from grpo.training.batch import Batch, Together, microbatches, padded_ids, shares
 from grpo.training.logprobs import Scored
 from grpo.training.schedule import learning_rate
-from grpo.training.update import UpdateResult, accumulate_gradients, mismatch
+from grpo.training.update import Accumulated, UpdateResult, accumulate_gradients, mismatch
 
 
 class Updater:
@@ -38,10 +41,14 @@ class Updater:
         guard: NonFiniteGuard,
         evidence_folder: Path,
         check: Callable[[float], bool] = lambda mismatch: True,
+        ranks: Ranks = ALONE,
+        apart: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
+        """apart: the context in which a backward pass leaves the other ranks' gradients alone."""
         self.config, self.objective, self.policy = config, objective, policy
         self.forward, self.backward, self.total_steps = forward, backward, total_steps
         self.guard, self.evidence_folder, self.check = guard, evidence_folder, check
+        self.ranks, self.apart = ranks, apart
         self.learning_rate: float = config.optimizer.lr
         self.weights: dict[int, Tensor] = {}
         self.old: dict[int, Tensor] = {}
@@ -71,35 +78,55 @@ class Updater:
         minibatch = batch.select(rows)
         if first:
             minibatch = minibatch.with_logps(old=None, ref=minibatch.logp_ref)
-        parts = microbatches(minibatch, self.config.tokens_per_microbatch, together=self.together)
-        if not parts:
+        if not bool(minibatch.active.any()):  # of the whole minibatch: a rank's share may be empty beside others
             return UpdateResult("empty")
         self.optimizer.zero_grad(set_to_none=True)
-        limit = self.config.max_completion_tokens
-        totals = self.objective.totals(minibatch.mask, minibatch.groups, limit, minibatch.in_loss, minibatch.rewards)
-        terms, logps, weights = accumulate_gradients(
-            minibatch,
-            parts,
-            objective=self.objective,
-            totals=totals,
-            forward=self.forward,
-            backward=self.backward,
-            meters=self.meters,
-        )
-        self._remember(batch, rows, logps, weights, first=first)
+        found = self._gradient(minibatch)
+        self.meters.merge(found.meters)
+        self._remember(batch, rows, found.rows, first=first)
         mismatch_mean = self.meters.compute().get("mismatch/abs_logp_mean")
         if first and mismatch_mean is not None and not self.check(mismatch_mean):
             self.optimizer.zero_grad(set_to_none=True)
             return UpdateResult("stale")
-        return self._clip_and_step(minibatch, terms)
+        return self._clip_and_step(minibatch, found.terms)
+
+    def _gradient(self, minibatch: Batch) -> Accumulated:
+        """The minibatch's gradient, on every rank; each goes over its own share of the rows, which may be none."""
+        limit, parameters = self.config.max_completion_tokens, [p for p in self.policy.parameters() if p.requires_grad]
+        totals = self.objective.totals(minibatch.mask, minibatch.groups, limit, minibatch.in_loss, minibatch.rewards)
+        share = shares(minibatch, self.ranks.world, together=self.together)[self.ranks.rank]
+        parts = microbatches(minibatch, self.config.tokens_per_microbatch, share, together=self.together)
+
+        def work() -> tuple[Accumulated, list[bool]]:
+            found = accumulate_gradients(
+                minibatch,
+                parts,
+                objective=self.objective,
+                totals=totals,
+                forward=self.forward,
+                backward=self.backward,
+            )
+            return found, [p.grad is not None for p in parameters]
+
+        with self.apart():
+            heard = self.ranks.all(work)
+        # A parameter without gradient anywhere has none afterwards either: AdamW decays and moves one whose is zero.
+        reached = [any(has) for has in zip(*(has for _, has in heard), strict=True)]
+        parameters = [p for p, is_reached in zip(parameters, reached, strict=True) if is_reached]
+        for parameter in parameters:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        self.ranks.sum_([p.grad for p in parameters if p.grad is not None])
+        return Accumulated.joined(found for found, _ in heard)
 
     def _remember(
-        self, batch: Batch, rows: Tensor, logps: Mapping[int, Tensor], weights: Mapping[int, Tensor], *, first: bool
+        self, batch: Batch, rows: Tensor, found: Mapping[int, tuple[ndarray, ndarray]], *, first: bool
     ) -> None:
         """Keep the first update's log π: it is π_old in later epochs, and what log μ is compared with."""
-        for row, logp in logps.items():
+        for row, arrays in found.items():
+            logp, weight = map(torch.from_numpy, arrays)
             place, width = int(rows[row]), len(logp)
-            self.weights.setdefault(place, weights[row])
+            self.weights.setdefault(place, weight)
             if first:
                 self.old[place] = logp
                 mismatch(self.meters, logp, batch.logp_rollout[place, :width], batch.mask[place, :width])
@@ -115,6 +142,7 @@ class Updater:
         norm = float(torch.nn.utils.clip_grad_norm_(parameters, limit))
         loss = math.fsum(terms.values())
         evidence = partial(self.save_evidence, minibatch, {"loss": loss, "grad_norm": norm})
+        evidence = evidence if self.ranks.first else None
         if self.guard.skip(self.step + 1, loss, norm, evidence):
             self.optimizer.zero_grad(set_to_none=True)
             return UpdateResult("skipped")
