@@ -100,7 +100,7 @@ def test_the_old_pass_is_made_where_it_is_read(algorithm: str, read: bool, monke
     two = worlds.config(updates=worlds.updates(minibatches=2))
     made = worlds.module(policy, two, build(settings), reference=make_llama(seed=1))
     scored = []
-    logps = made.logps
+    logps = made.passes.logps
 
     def watched(model, batch, rows):
         scored.extend(rows.tolist() if model is policy else [])

@@ -98,7 +98,7 @@ def test_a_bonus_in_the_reward_reaches_completions_that_the_loss_leaves_out() ->
     assert not batch.mask[truncated].any()
     # −β Σ_t (log π − log π_ref) over all sampled tokens, whatever the loss masks; log μ is log π here
     rows = torch.arange(len(batch))
-    ref, *_ = made.logps(reference, batch, rows)
+    ref, *_ = made.passes.logps(reference, batch, rows)
     expected = -0.5 * (batch.logp_rollout - ref).sum(dim=1)
     torch.testing.assert_close(column[scored], expected[scored], rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(made.score(batch).logp_ref[scored], ref[scored], rtol=0, atol=1e-12)

@@ -91,14 +91,14 @@ def test_old_log_probs_of_later_updates_are_those_before_the_first() -> None:
     policy = make_llama()
     made = worlds.module(policy, worlds.config(updates=worlds.updates(epochs=2, minibatches=2)))
     batch = made.score(made.prepare(worlds.sampled(made)))
-    expected, *_ = made.logps(policy, batch, batch.active.nonzero().squeeze(-1))
+    expected, *_ = made.passes.logps(policy, batch, batch.active.nonzero().squeeze(-1))
     results = made.update(batch, 0)
     assert [r.outcome for r in results] == ["updated"] * 4
     active = batch.active
     torch.testing.assert_close(batch.logp_old[active], expected[active], rtol=1e-12, atol=1e-12)
     # The weights have moved by then, and the ratio saw it.
     assert made.meters.compute()["policy/ratio_max"] > 1.001
-    now, *_ = made.logps(policy, batch, active.nonzero().squeeze(-1))
+    now, *_ = made.passes.logps(policy, batch, active.nonzero().squeeze(-1))
     assert float((now - expected).abs().max()) > 1e-3
 
 
@@ -115,13 +115,13 @@ def test_ratio_of_the_second_minibatch() -> None:
     settings = worlds.config(updates=worlds.updates(minibatches=2), tokens_per_microbatch=10**6)
     made = worlds.module(policy, settings, worlds.objective(surrogate=Watch(low=0.2, high=0.2)))
     batch = made.score(made.prepare(worlds.sampled(made)))
-    before, *_ = made.logps(policy, batch, batch.active.nonzero().squeeze(-1))
+    before, *_ = made.passes.logps(policy, batch, batch.active.nonzero().squeeze(-1))
     after_first = {}
     original = made.optimizers().step
 
     def step() -> None:
         original()
-        after_first.setdefault("logp", made.logps(policy, batch, batch.active.nonzero().squeeze(-1))[0])
+        after_first.setdefault("logp", made.passes.logps(policy, batch, batch.active.nonzero().squeeze(-1))[0])
 
     made.optimizers().step = step  # type: ignore[union-attr, method-assign]
     made.update(batch, 0)

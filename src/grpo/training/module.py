@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from torch import Tensor
 
 from grpo.algorithm.distance import Said
 from grpo.data import Tokens
-from grpo.models.load import training_mode
 from grpo.models.tail import whole_logits
 from grpo.ranks.ranks import ALONE, Ranks
 from grpo.recording.meters import Meters, Timer, peak_memory, speeds
@@ -22,32 +21,17 @@ from grpo.rollout.base import Engine
 from grpo.runs.nonfinite import NonFiniteGuard
 from grpo.training.batch import (
     Batch,
-    microbatches,
     minibatches,
     pad_floats,
     sampled_mask,
-    shares,
-    topk_of,
     with_column,
 )
 from grpo.training.collect import Collector, Experience
-from grpo.training.logprobs import Scored, completion_logps
-from grpo.training.report import measure_rewards, measure_samples, measure_training_groups, sample_rows
+from grpo.training.counters import Counters
+from grpo.training.passes import Passes
+from grpo.training.report import measure_rewards, measure_samples, measure_training_groups, sample_rows, with_ess
 from grpo.training.update import UpdateResult, mismatch
 from grpo.training.updater import Updater
-
-
-@dataclass
-class Counters:
-    """Cumulative counts of a run; a checkpoint carries them."""
-
-    step: int = 0  # passes through the spine that are finished
-    version: int = 0  # optimizer updates made
-    generated_tokens: int = 0
-    trained_tokens: int = 0
-    updates_total: int = 0
-    updates_empty: int = 0
-    updates_skipped: int = 0
 
 
 class GRPOModule(lightning.LightningModule):
@@ -72,17 +56,17 @@ class GRPOModule(lightning.LightningModule):
     ) -> None:
         super().__init__()
         self.automatic_optimization = False
-        self.config, self.objective, self.policy, self.pad_id = config, objective, policy, pad_id
-        # Kept in a tuple: a submodule would be moved, saved and counted as the policy's own weights.
-        self._reference = (reference,)
+        self.config, self.objective, self.policy = config, objective, policy
+        # The reference is in there: as a submodule it would be moved, saved and counted as the policy's own weights.
+        self.passes = Passes(config, objective, reference, pad_id, autocast, ranks)
         self._make_engines, self._make_collector = make_engines, make_collector
-        self.reward_names, self.autocast, self.ranks = reward_names, autocast, ranks
+        self.reward_names, self.ranks = reward_names, ranks
         self.counters, self.timer, self.meters = Counters(), Timer(), Meters()
         self.updater = Updater(
             config=config,
             objective=objective,
             policy=policy,
-            forward=lambda micro: self.forward(policy, micro, exact_kl=objective.trains_exact_kl),
+            forward=lambda micro: self.passes.forward(policy, micro, exact_kl=objective.trains_exact_kl),
             backward=lambda loss: self.manual_backward(loss),
             total_steps=total_steps,
             guard=guard,
@@ -119,8 +103,8 @@ class GRPOModule(lightning.LightningModule):
 
     def on_fit_start(self) -> None:
         """The reference follows the policy to its device."""
-        if self._reference[0] is not None:
-            self._reference[0].to(self.device)
+        if self.passes.reference is not None:
+            self.passes.reference.to(self.device)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """AdamW on the trainable weights."""
@@ -186,8 +170,8 @@ class GRPOModule(lightning.LightningModule):
         """What KL or entropy placed in the reward adds to each completion, [B], detached; and log π_ref, if read."""
         rows = batch.active.nonzero().squeeze(-1)
         with self.timer("reward"):
-            scored = self.logps(self.policy, batch, rows, exact_kl=self.objective.needs_exact_kl)
-            ref = self.logps(self._reference[0], batch, rows).logp if self.objective.needs_logp_ref else None
+            scored = self.passes.logps(self.policy, batch, rows, exact_kl=self.objective.needs_exact_kl)
+            ref = self.passes.logps(self.passes.reference, batch, rows).logp if self.objective.needs_logp_ref else None
         bonus = self.objective.reward_bonus(
             Tokens(
                 logp=scored.logp,
@@ -213,44 +197,11 @@ class GRPOModule(lightning.LightningModule):
                 first = set(self.minibatches(batch, 0, 0)[0].tolist())
                 later = [i for i in batch.active.nonzero().squeeze(-1).tolist() if i not in first]
                 rows = torch.tensor(later, dtype=torch.long)
-                old = self.logps(self.policy, batch, rows).logp
+                old = self.passes.logps(self.policy, batch, rows).logp
                 mismatch(self.meters, old[rows], batch.logp_rollout[rows], batch.mask[rows])
             if self.objective.needs_logp_ref and ref is None and len(batch):
-                ref = self.logps(self._reference[0], batch, batch.active.nonzero().squeeze(-1)).logp
+                ref = self.passes.logps(self.passes.reference, batch, batch.active.nonzero().squeeze(-1)).logp
         return batch.with_logps(old=old, ref=ref)
-
-    @torch.no_grad()
-    def logps(self, model: Any, batch: Batch, rows: Tensor, *, exact_kl: bool = False) -> Scored:
-        """log-probs, entropies and, if asked for, exact KL [B, T] of some rows, without gradient; 0 elsewhere."""
-        logps, entropies, kls = (torch.zeros(batch.mask.shape, dtype=torch.float64) for _ in range(3))
-        share = shares(batch, self.ranks.world, rows)[self.ranks.rank]
-
-        def work() -> None:
-            for part in microbatches(batch, self.config.tokens_per_microbatch, share):
-                scored = self.forward(model, batch.select(part), exact_kl=exact_kl)
-                for whole, values in ((logps, scored.logp), (entropies, scored.entropy), (kls, scored.kl)):
-                    if values is not None:
-                        whole[part, : values.shape[1]] = values.double().cpu()
-
-        self.ranks.each(work)
-        self.ranks.sum_([logps, entropies, kls])  # a row that another rank went over is 0 here
-        return Scored(logps, entropies, kl=kls if exact_kl else None)
-
-    def forward(self, model: Any, micro: Batch, *, exact_kl: bool = False) -> Scored:
-        """A micro-batch under a model, with top tokens where a part reads them; exact_kl: and KL(model‖reference)."""
-        top = topk_of(micro.rollouts, max(len(r.token_ids) for r in micro.rollouts)) if self.objective.top_k else None
-        with training_mode(model):
-            return completion_logps(
-                model,
-                micro.prompts,
-                micro.rollouts,
-                temperature=self.config.sampling.temperature,
-                pad_id=self.pad_id,
-                entropy_gradient=self.objective.trains_entropy,
-                autocast=self.autocast,
-                topk_ids=None if top is None else top[0],
-                reference=self._reference[0] if exact_kl else None,
-            )
 
     @property
     def updates_per_step(self) -> int:
@@ -292,23 +243,14 @@ class GRPOModule(lightning.LightningModule):
         measure_rewards(meters, experience.sampled_scores, self.reward_names)
         measure_samples(meters, experience)
         measure_training_groups(meters, batch)
-        counters.step = step + 1
-        counters.generated_tokens += experience.generated_tokens
-        counters.trained_tokens += sum(r.tokens for r in results)
-        counters.updates_total += sum(r.outcome == "updated" for r in results)
-        counters.updates_empty += sum(r.outcome == "empty" for r in results)
-        counters.updates_skipped += sum(r.outcome == "skipped" for r in results)
+        counters.finish(step, experience.generated_tokens, results)
         trained = sum(r.tokens for r in results)
         self.metrics = {
             **with_ess(meters.compute()),
             **self.timer.compute(),
             **experience.log.metrics(),
             "lr": self.updater.learning_rate,
-            "updates/total": counters.updates_total,
-            "updates/empty": counters.updates_empty,
-            "updates/skipped": counters.updates_skipped,
-            "tokens/generated": counters.generated_tokens,
-            "tokens/trained": counters.trained_tokens,
+            **counters.metrics(),
             **speeds(experience.generated_tokens, trained, self.timer),
             "memory/peak": max(self.ranks.all(peak_memory)),
             "sampling/resyncs": self.engine.repairs,
@@ -324,11 +266,3 @@ class GRPOModule(lightning.LightningModule):
             groups=2,
             columns=experience.log.columns,
         )
-
-
-def with_ess(metrics: dict[str, float]) -> dict[str, float]:
-    """correction/ess = (Σw)² / (n Σw²), the effective share of the tokens, in place of the mean of squares."""
-    square = metrics.pop("correction/square", None)
-    if square is not None:
-        metrics["correction/ess"] = metrics["correction/mean"] ** 2 / square if square else 0.0
-    return metrics

@@ -13,7 +13,8 @@ from grpo.recording.recorder import Recorder
 from grpo.runs import checkpoint as checkpoints
 from grpo.runs.folder import RunFolder
 from grpo.runs.signals import GracefulStop
-from grpo.training.module import Counters, GRPOModule
+from grpo.training.counters import Counters
+from grpo.training.module import GRPOModule
 
 
 @dataclass

@@ -110,3 +110,11 @@ def sample_rows(
             }
         )
     return table
+
+
+def with_ess(metrics: dict[str, float]) -> dict[str, float]:
+    """correction/ess = (Σw)² / (n Σw²), the effective share of the tokens, in place of the mean of squares."""
+    square = metrics.pop("correction/square", None)
+    if square is not None:
+        metrics["correction/ess"] = metrics["correction/mean"] ** 2 / square if square else 0.0
+    return metrics
