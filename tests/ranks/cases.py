@@ -145,7 +145,7 @@ def repeated(ranks: Ranks) -> dict[str, Any]:
     """Where two passes over few questions meet in one step: four groups, two of them of one question."""
     a, b, c = worlds.Book().train(0, 3)
     engine = worlds.module(make_llama(), ranks=ranks).engine
-    drawn = engine.generate([a, b, a, c], 3, Sampling(max_tokens=6), seed=0, stream="train/0", step=0)
+    drawn = engine.generate([a, a, b, c], 3, Sampling(max_tokens=6), seed=0, stream="train/0", step=0)
     return {"rollouts": [vars(rollout) for rollout in drawn]}
 
 
