@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from grpo import start
@@ -94,3 +95,16 @@ def test_whole_logits_are_said_where_the_model_needs_them() -> None:
     )
     assert "the model scales its logits; lower tokens_per_microbatch when memory runs out" in text
     assert "logits whole" not in made()
+
+
+def test_several_devices_say_what_is_shared_out() -> None:
+    two = start.Facts(device="cpu", threads=1, devices=2, backend="gloo")
+    text = made(facts=two)
+    assert "tiny on cpu, 1 thread each" in text
+    assert (
+        "  devices     2 × cpu (gloo) · whole groups are sampled, completions trained in shares · rewards on the first"
+        in text
+    )
+    whole = start.device_lines(replace(two, whole=True))
+    assert whole[1] == "groups are sampled in shares; this objective looks at the whole update, so one device trains"
+    assert "devices" not in made()

@@ -12,7 +12,7 @@ import torch
 from grpo.algorithm.form import build
 from grpo.config.check import load
 from grpo.config.compose import Composer
-from grpo.data import Prompt, Rollout
+from grpo.data import Prompt, Rollout, Sampling
 from grpo.ranks.ranks import Ranks
 from grpo.training.batch import Batch, microbatches, pad_floats, sampled_mask, shares
 from tests.conftest import make_llama
@@ -141,9 +141,18 @@ def unreached(ranks: Ranks) -> dict[str, Any]:
     return {"unused": policy.unused.detach().clone(), "weights": weights(policy)}
 
 
+def repeated(ranks: Ranks) -> dict[str, Any]:
+    """Where two passes over few questions meet in one step: four groups, two of them of one question."""
+    a, b, c = worlds.Book().train(0, 3)
+    engine = worlds.module(make_llama(), ranks=ranks).engine
+    drawn = engine.generate([a, a, b, c], 3, Sampling(max_tokens=6), seed=0, stream="train/0", step=0)
+    return {"rollouts": [vars(rollout) for rollout in drawn]}
+
+
 CASES: dict[str, Callable[[Ranks], dict[str, Any]]] = {
     **{name: lambda ranks, parts=parts: trained(parts, ranks) for name, parts in PARTS.items()},
     **{name: lambda ranks, name=name: updated(name, ranks) for name in HANDS},
     "uninformative": uninformative,
     "unreached": unreached,
+    "repeated": repeated,
 }
