@@ -106,7 +106,7 @@ def test_the_old_pass_is_made_where_it_is_read(algorithm: str, read: bool, monke
         scored.extend(rows.tolist() if model is policy else [])
         return logps(model, batch, rows)
 
-    monkeypatch.setattr(made, "logps", watched)
+    monkeypatch.setattr(made.passes, "logps", watched)
     batch = made.prepare(worlds.sampled(made))
     made.score(batch)
     second = set(made.minibatches(batch, 0, 0)[1].tolist()) & set(batch.active.nonzero().squeeze(-1).tolist())

@@ -28,7 +28,8 @@ def world(kind: str, lr: float = 1e-6) -> Any:
     keys = ModelConfig(kind="tiny", dtype="bfloat16" if pure else "auto", fp32_head="head" in kind)
     policy, _ = load_policy(keys, CPU)
     made = worlds.module(policy, worlds.config(optimizer=worlds.adam(lr)))
-    made.autocast = made.engine.autocast = autocast_for("bf16-mixed" if kind == "mixed" else "auto", CPU, policy.dtype)
+    precision = "bf16-mixed" if kind == "mixed" else "auto"
+    made.passes.autocast = made.engine.autocast = autocast_for(precision, CPU, policy.dtype)
     return made
 
 
@@ -39,7 +40,7 @@ def test_types_of_weights_gradients_moments_and_log_probs(kind: str) -> None:
     seen: dict[str, torch.dtype] = {}
     made.policy.model.layers[0].mlp.register_forward_hook(lambda *a: seen.__setitem__("inside", a[2].dtype))
     batch = made.score(made.prepare(worlds.sampled(made)))
-    scored = made.forward(made.policy, batch)
+    scored = made.passes.forward(made.policy, batch)
     assert seen == {"inside": torch.bfloat16}  # both compute in bfloat16 …
     assert scored.logp.dtype == scored.entropy.dtype == torch.float32  # … and say log π in float32
     assert [r.outcome for r in made.update(batch, 0)] == ["updated"]
@@ -58,7 +59,8 @@ BOUNDS = dict.fromkeys(KINDS, (0.01, 0.15))
 def test_log_probs_are_those_of_float32_within_a_bound(kind: str) -> None:
     exact, made = world("float32"), world(kind)
     batch = exact.prepare(worlds.sampled(exact))
-    gap = (made.forward(made.policy, batch).logp - exact.forward(exact.policy, batch).logp).detach()[batch.mask].abs()
+    here, there = (m.passes.forward(m.policy, batch).logp.detach() for m in (made, exact))
+    gap = (here - there)[batch.mask].abs()
     assert 1e-4 < float(gap.mean()) < BOUNDS[kind][0]
     assert float(gap.max()) < BOUNDS[kind][1]
 

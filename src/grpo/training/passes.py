@@ -16,7 +16,7 @@ from grpo.training.batch import Batch, microbatches, shares, topk_of
 from grpo.training.logprobs import Scored, completion_logps
 
 
-@dataclass(frozen=True)
+@dataclass
 class Passes:
     """How this run's models are asked; reference: π_ref, where some part reads it."""
 
