@@ -16,7 +16,7 @@ from grpo.errors import UserError
 ALARM = 20  # times the mismatch at start
 SAME = 4  # times the mismatch at start: what the self-test calls agreement
 FLOOR = 1e-6  # nats; a mismatch measured at start below this is luck
-CEILING = {torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.1}  # nats; above, it is another model
+CEILING = {torch.float32: 1e-3, torch.bfloat16: 0.3, torch.float16: 0.3}  # nats; above, it is another model
 SAMPLES, TOKENS = 2, 8  # of a probe, per prompt
 
 
