@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from importlib import util
 from pathlib import Path
 
@@ -42,6 +44,21 @@ def test_resumed_equals_uninterrupted(kind: tuple[str, ...], tmp_path: Path, mon
     assert last["sampling/resyncs"] == 0
     if not kind:
         assert last["mismatch/abs_logp_max"] < 1e-5
+
+
+def test_two_ranks_with_an_engine_each_make_the_run_of_one(tmp_path: Path) -> None:
+    words = ("rollout=vllm", "max_steps=2", "eval.every=null", "samples_every=1")
+    _, alone = helpers.run(tmp_path / "alone", *words)
+    command = [sys.executable, "-m", "grpo", *helpers.SMALL, *words, f"output_dir={tmp_path}/two", "trainer.devices=2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    two = helpers.newest(tmp_path / "two")
+    mine, theirs = (helpers.lines(folder / "samples.jsonl") for folder in (alone, two))
+    assert [row["completion"] for row in mine] == [row["completion"] for row in theirs]
+    mine, theirs = (helpers.lines(folder / "metrics.jsonl") for folder in (alone, two))
+    for row, other in zip(mine, theirs, strict=True):  # float32: sums in another order
+        for name in ("loss", "grad_norm", "reward", "validation/avg@2", "test/avg@2"):
+            assert row.get(name) == pytest.approx(other.get(name), abs=1e-5)
 
 
 def losing(monkeypatch: pytest.MonkeyPatch, times: int) -> None:

@@ -45,6 +45,8 @@ def limits(run: Any) -> dict[str, Any]:
         "enforce_eager": not gpu if eager == "auto" else eager,
         "tensor_parallel_size": config.rollout.tensor_parallel_size,
     }
+    if run.ranks.world > 1:  # each rank's engine on that rank's device; vLLM would take the first for all of them
+        found["distributed_executor_backend"] = "external_launcher"
     if gpu:
         return {**found, "gpu_memory_utilization": config.rollout.gpu_memory_utilization, "enable_sleep_mode": True}
     # A prompt cut in two rewinds its seeded generator, which vLLM's CPU generators cannot: all of one prompt at once.
