@@ -103,6 +103,16 @@ def test_an_engine_that_stays_stale_ends_the_run(tmp_path: Path, monkeypatch: py
     assert not torch.distributed.is_initialized()
 
 
+def test_a_sync_that_fails_at_start_is_told_and_leaves_no_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = VllmEngine.install
+    monkeypatch.setattr(VllmEngine, "install", lambda self, pairs: whole(self, pairs[1:]))  # without embed_tokens
+    with pytest.raises(UserError, match="the weight sync to vLLM fails.*stayed old: model.embed_tokens.weight;"):
+        helpers.run(tmp_path, *RUN)
+    assert not torch.distributed.is_initialized()
+
+
 @pytest.mark.smollm2
 @pytest.mark.skipif(not (smollm2_folder() / "config.json").exists(), reason="make smollm2")
 def test_smollm2_agrees_with_the_trainer() -> None:

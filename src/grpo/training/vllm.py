@@ -86,7 +86,11 @@ def vllm_engine(run: Any, model: Any) -> VllmEngine:
         workers=config.rollout.tensor_parallel_size,
         say=run.say,
     )
-    engine.guard.self_test()
+    try:
+        engine.guard.self_test()
+    except BaseException:
+        engine.close()  # nobody else knows of it yet
+        raise
     run.say(
         f"  engine      vLLM {vllm_version.installed()} · the sync reaches every tensor · mean |log π − log μ| "
         f"{engine.guard.usual:.1e} at start, alarm at {engine.guard.alarm:.1e}"
