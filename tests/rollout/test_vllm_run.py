@@ -107,8 +107,8 @@ def test_a_sync_that_fails_at_start_is_told_and_leaves_no_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = VllmEngine.install
-    monkeypatch.setattr(VllmEngine, "install", lambda self, pairs: whole(self, pairs[1:]))  # without embed_tokens
-    with pytest.raises(UserError, match="the weight sync to vLLM fails.*stayed old: model.embed_tokens.weight;"):
+    monkeypatch.setattr(VllmEngine, "install", lambda self, pairs: whole(self, list(pairs)[1:]))  # without embed_tokens
+    with pytest.raises(UserError, match=r"the weight sync to vLLM fails.*stayed old: model\.embed_tokens\.weight;"):
         helpers.run(tmp_path, *RUN)
     assert not torch.distributed.is_initialized()
 

@@ -2,7 +2,7 @@
 
     add                  an adapter in every chosen layer of a loaded model; only the adapter is trainable
     AdapterOff           the same model with the adapter off: π_ref, without a second copy of the weights
-    merged_state_dict    the weights W + (alpha / r) B A of a plain model, for another engine or for export
+    merged               the weights W + (alpha / r) B A of a plain model, for another engine or for export
     export_adapter       a folder that peft loads on top of the base
 
 The adapter is injected and the model stays a model of transformers: its class, names and methods are unchanged, but a
@@ -135,14 +135,14 @@ class AdapterOff:
 
 
 @torch.no_grad()
-def merged_state_dict(model: Any) -> dict[str, Tensor]:
-    """Name -> weight of the plain model, W + (alpha / r) B A where a layer has an adapter; without one, `state_dict()`.
+def merged(model: Any) -> Iterator[tuple[str, Tensor]]:
+    """(name, weight) of the plain model, W + (alpha / r) B A where a layer has an adapter; without one, `state_dict()`.
 
     The sum is a new tensor, made in float32 or wider and then rounded to W's type: W itself is never written, so
-    nothing drifts however often this is called. All other tensors are the model's own, not copies.
+    nothing drifts however often this is called. All other tensors are the model's own, not copies. Whoever lets go of
+    one before asking for the next never has two of the sums.
     """
     adapted = layers(model)
-    weights: dict[str, Tensor] = {}
     for name, value in model.state_dict().items():
         if is_adapter(name):
             continue
@@ -152,8 +152,12 @@ def merged_state_dict(model: Any) -> dict[str, Tensor]:
             delta = layer.get_delta_weight(ADAPTER)
             wide = torch.promote_types(delta.dtype, torch.float32)
             value = (value.to(wide) + delta.to(wide)).to(value.dtype)
-        weights[name.replace(f"{_BASE}.", ".")] = value
-    return weights
+        yield name.replace(f"{_BASE}.", "."), value
+
+
+def merged_state_dict(model: Any) -> dict[str, Tensor]:
+    """Those of `merged`, all at once."""
+    return dict(merged(model))
 
 
 def counts(model: Any) -> tuple[int, int]:

@@ -46,10 +46,11 @@ def with_vllm(
 
     On a GPU vLLM takes its share of the card while it samples and sleeps while the update runs; on CPU it never sleeps.
     """
-    weights, plain = _weights(model, where)
-    rollout: Parts = {}
+    weights, rollout = _weights(model, where), {}
     if config.model.lora.r is not None:
-        rollout["merged weights"] = (plain, "W + (alpha / r) B A of every layer, on their way to vLLM")
+        largest = max((p.numel() for name, p in model.named_parameters() if ".base_layer." in name), default=0)
+        words = "W + (alpha / r) B A of one layer after the other, on their way to vLLM, in float32"
+        rollout["merged weights"] = (2 * 4 * largest, words)  # the product, and the sum
     if not where.gpu:
         words = f"its own weights in {_name(where.compute)}, and {CPU_CACHE / 1e9:.1f} GB of KV cache"
         return {**kept, "vLLM": (weights + CPU_CACHE, words)}, rollout
@@ -88,10 +89,9 @@ def _token(text: Any, where: Setting) -> int:
     return 2 * text.num_hidden_layers * heads * width * where.compute.itemsize
 
 
-def _weights(model: Any, where: Setting) -> tuple[int, int]:
-    """Bytes of the plain model's weights in the engine's type, and in the policy's own."""
-    base = [parameter for name, parameter in model.named_parameters() if not is_adapter(name)]
-    return sum(p.numel() for p in base) * where.compute.itemsize, sum(p.nbytes for p in base)
+def _weights(model: Any, where: Setting) -> int:
+    """Bytes of the plain model's weights in the engine's type."""
+    return sum(p.numel() for name, p in model.named_parameters() if not is_adapter(name)) * where.compute.itemsize
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -7,14 +7,14 @@ the global random states, keeps the KV cache of old weights for equal prompts, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
 
 from grpo.data import Prompt, Rollout, Sampling
 from grpo.errors import UserError
-from grpo.models.lora import merged_state_dict
+from grpo.models.lora import merged
 from grpo.rollout.base import earlier
 from grpo.rollout.randomness import stable_hash
 from grpo.rollout.vllm_guard import ALARM, SyncGuard
@@ -32,7 +32,7 @@ def request_seed(seed: int, stream: str, step: int, prompt_id: str, first_sample
     return (stable_hash(seed, stream, step, prompt_id) % (1 << SEED_BITS)) + first_sample
 
 
-def _reload(worker: Any, pairs: list[tuple[str, Tensor]]) -> None:
+def _reload(worker: Any, pairs: Iterable[tuple[str, Tensor]]) -> None:
     """Runs inside vLLM's worker."""
     worker.model_runner.reload_weights(weights_iterator=iter(pairs))
 
@@ -82,13 +82,13 @@ class VllmEngine:
         """
         if self._behind:
             self._wake("weights")
-            self.install(list(merged_state_dict(self.model).items()))
+            self.install(merged(self.model))
             self._behind = False
 
-    def install(self, pairs: list[tuple[str, Tensor]]) -> None:
-        """Named tensors to the worker, or by way of the CPU to the processes of several."""
+    def install(self, pairs: Iterable[tuple[str, Tensor]]) -> None:
+        """Named tensors to the worker, one by one; all by way of the CPU to the processes of several."""
         if self.workers > 1:
-            pairs = [(name, value.cpu()) for name, value in pairs]
+            pairs = [(name, value.detach().cpu()) for name, value in pairs]
         self.llm.collective_rpc(_reload, args=(pairs,))
 
     def state(self) -> dict[str, Tensor]:
